@@ -1,7 +1,7 @@
 """Alignments: from scores to weights, `a = align(e, mask)`.
 
-A mask is bool, True = keep, and broadcasts to the scores. Weights on masked places are exactly 0; a row with nothing to keep is all 0
-and passes no gradient. Everything here runs in at least float32, whatever the precision of the scores.
+A mask is bool, True = keep, and broadcasts to the scores. Weights on masked places are exactly 0; a row with nothing to
+keep is all 0 and passes no gradient. Everything here runs in at least float32, whatever the precision of the scores.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def softmax(score, mask=None):
         weights (…, Tv), float32 (float64 for float64 scores): rows sum to 1, or are exactly 0 where nothing is kept.
     """
     score = at_least_float32(score)
-    if mask is None:
+    if mask is None and score.shape[-1] != 1:
         return ops.softmax(score, axis=-1)
+    if mask is None:  # Keras' softmax warns of a single place as of a mistake; here it is a sentence of one word
+        mask = ops.ones_like(score, dtype="bool")
     # The lowest finite number, not -inf: an empty row must have a finite maximum, or its gradient is NaN.
     kept = ops.where(mask, score, ops.full_like(score, -3e38))
     exponent = ops.exp(kept - ops.stop_gradient(ops.max(kept, axis=-1, keepdims=True)))
@@ -38,15 +40,18 @@ def at_least_float32(tensor):
     return ops.cast(tensor, "float32") if dtype in ("float16", "bfloat16") else tensor
 
 
-def combine_masks(query_length, value_mask=None, attention_mask=None, query_mask=None, use_causal_mask=False, value_length=None):
+def combine_masks(
+    query_length, value_mask=None, attention_mask=None, query_mask=None, use_causal_mask=False, value_length=None
+):
     """One mask for the scores, bool, broadcastable to (B, Tq, Tv), or None where everything is kept.
 
     Args:
-        query_length, value_length: Tq and Tv, for the causal mask.
+        query_length: int. Tq, for the causal mask.
         value_mask: bool (B, Tv).
         attention_mask: bool (B, Tq, Tv).
         query_mask: bool (B, Tq).
         use_causal_mask: bool. Query t sees values 0 … t.
+        value_length: int. Tv, for the causal mask.
     """
     masks = []
     if value_mask is not None:

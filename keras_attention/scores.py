@@ -1,7 +1,8 @@
 """Scores: how well each key answers a query, `e = score(q, k)`.
 
-Each score comes as a plain function of tensors and, where it has weights, as a layer that holds them. A layer splits its work in two, so
-that a decoder pays for the keys once: `prepare_key(key)` does what depends on the keys alone, `score(query, prepared_key)` the rest.
+Each score comes as a plain function of tensors and as a layer that holds its weights, where it has any. A layer splits
+its work in two, so that a decoder pays for the keys once: `prepare_key(key)` does what depends on the keys alone,
+`score(query, prepared_key)` the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import difflib
 
 import keras
-from keras import ops
+from keras import backend, ops
 
 __all__ = [
     "AdditiveScore",
@@ -26,7 +27,12 @@ __all__ = [
 
 
 def dot(query, key):
-    """`q · k` (Luong et al., 2015, equation 8). query (B, Tq, D), key (B, Tv, D) → score (B, Tq, Tv)."""
+    """`q · k` (Luong et al., 2015, equation 8). query (B, Tq, D), key (B, Tv, D) → score (B, Tq, Tv).
+
+    float16 ends at 65504, and one product past it would be a row of NaN: there the score is computed in float32.
+    """
+    if backend.standardize_dtype(query.dtype) == "float16":
+        query, key = ops.cast(query, "float32"), ops.cast(key, "float32")
     return ops.matmul(query, ops.transpose(key, (0, 2, 1)))
 
 
@@ -36,7 +42,10 @@ def scaled_dot(query, key):
 
 
 def general(query, key, kernel):
-    """`q · W k` (Luong et al., 2015, equation 8). query (B, Tq, Dq), key (B, Tv, Dk), kernel (Dk, Dq) → score (B, Tq, Tv)."""
+    """`q · W k` (Luong et al., 2015, equation 8).
+
+    query (B, Tq, Dq), key (B, Tv, Dk), kernel (Dk, Dq) → score (B, Tq, Tv).
+    """
     return dot(query, ops.matmul(key, kernel))
 
 
@@ -58,7 +67,8 @@ def additive(projected_query, projected_key, scale):
 class Score(keras.layers.Layer):
     """Base of the score layers: `call([query, key])` is `score(query, prepare_key(key))`.
 
-    A subclass gives `score`, and `prepare_key` where part of its work depends on the keys alone. `build` takes the two shapes.
+    A subclass gives `score`, and `prepare_key` where part of its work depends on the keys alone. `build` takes the two
+    shapes.
     """
 
     def call(self, inputs):
@@ -70,7 +80,7 @@ class Score(keras.layers.Layer):
         return key
 
     def score(self, query, prepared_key):
-        """query (B, Tq, Dq), prepared key (B, Tv, …) → score (B, Tq, Tv)."""
+        """Scores each query with each key: query (B, Tq, Dq), prepared key (B, Tv, …) → score (B, Tq, Tv)."""
         raise TypeError(f"{type(self).__name__} defines no `score(query, prepared_key)`. Every subclass of Score must.")
 
     def compute_output_shape(self, input_shape):
@@ -87,7 +97,8 @@ class DotScore(Score):
         if query_shape[-1] != key_shape[-1]:
             raise ValueError(
                 f"The score {type(self).__name__} needs queries and keys of the same width. "
-                f"Received query {tuple(query_shape)}, key {tuple(key_shape)}. Project one of them, or use score='general'."
+                f"Received query {tuple(query_shape)}, key {tuple(key_shape)}. "
+                f"Project one of them, or use score='general'."
             )
         self.built = True
 
@@ -109,7 +120,9 @@ class GeneralScore(Score):
 
     def build(self, input_shape):
         query_shape, key_shape = input_shape
-        self.kernel = self.add_weight(name="kernel", shape=(key_shape[-1], query_shape[-1]), initializer="glorot_uniform")
+        self.kernel = self.add_weight(
+            name="kernel", shape=(key_shape[-1], query_shape[-1]), initializer="glorot_uniform"
+        )
         self.built = True
 
     def prepare_key(self, key):
@@ -121,13 +134,15 @@ class GeneralScore(Score):
 
 @keras.saving.register_keras_serializable("keras_attention")
 class AdditiveScore(Score):
-    """`v · tanh(W q + U k)`, the same as Luong's concat `v · tanh(W [q; k])`: a network of one hidden layer. See `additive`.
+    """`v · tanh(W q + U k)`, the same as Luong's concat `v · tanh(W [q; k])`: a network of one hidden layer.
+
+    See `additive`.
 
     Args:
         units: int > 0. Width of the hidden layer.
         use_bias: bool. Adds a bias before the tanh (in neither paper).
-        normalize: bool. Weight normalisation of v: `g · v / ‖v‖` with g starting at √(1/U) (Salimans and Kingma, 2016; used so by
-            Raffel et al., 2017, equation 16).
+        normalize: bool. Weight normalisation of v: `g · v / ‖v‖` with g starting at √(1/U) (Salimans and Kingma, 2016;
+            used so by Raffel et al., 2017, equation 16).
     """
 
     def __init__(self, units, use_bias=False, normalize=False, **kwargs):
@@ -140,7 +155,9 @@ class AdditiveScore(Score):
         query_shape, key_shape = input_shape
         self.query_kernel = self.add_weight(name="query_kernel", shape=(query_shape[-1], self.units))
         self.key_kernel = self.add_weight(name="key_kernel", shape=(key_shape[-1], self.units))
-        self.scale = self.add_weight(name="scale", shape=(self.units,), initializer=keras.initializers.RandomUniform(-0.1, 0.1))
+        self.scale = self.add_weight(
+            name="scale", shape=(self.units,), initializer=keras.initializers.RandomUniform(-0.1, 0.1)
+        )
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
         if self.normalize:
@@ -186,6 +203,8 @@ def get(score, *, units=None, dtype=None, **options) -> Score:
         TypeError: `score` is neither a name nor a `Score`.
     """
     if isinstance(score, Score):
+        if units is not None:
+            raise ValueError(f"A score that is a layer has its own width. Received units={units!r}. Leave it out.")
         return score
     if not isinstance(score, str):
         raise TypeError(f"`score` must be a name or a keras_attention.scores.Score. Received {score!r}.")
@@ -199,7 +218,9 @@ def get(score, *, units=None, dtype=None, **options) -> Score:
             raise ValueError(f"The score {score!r} has a hidden layer: give its width as `units`, an int > 0.")
         options["units"] = units
     elif units is not None:
-        raise ValueError(f"The score {score!r} has no hidden layer, so no `units`. Received units={units!r}. Leave it out.")
+        raise ValueError(
+            f"The score {score!r} has no hidden layer, so no `units`. Received units={units!r}. Leave it out."
+        )
     return kind(name=score, dtype=dtype, **options)
 
 

@@ -20,7 +20,9 @@ from keras_attention.training.splits import DEFAULT_SEED, Pair, Splits, split_pa
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=Path, required=True, help="English TAB French, one pair a line; .gz is unpacked")
+    parser.add_argument(
+        "--pairs", type=Path, required=True, help="English TAB French, one pair a line; .gz is unpacked"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for train.tsv, valid.tsv and test.tsv")
     parser.add_argument("--valid", type=int, default=2000, help="distinct English sentences in valid.tsv (%(default)s)")
     parser.add_argument("--test", type=int, default=2000, help="distinct English sentences in test.tsv (%(default)s)")

@@ -32,8 +32,8 @@ class AttentionLayer(keras.layers.Layer):
     """Base of the attention layers: score → align → read.
 
     A subclass gives `build_scorer(query_shape, value_shape, key_shape)`, `prepare(value, key, mask)` and
-    `align(query, prepared, mask) → weights`, and has everything else: the calls of `keras.layers.Attention`, masks, dropout, the
-    stepwise `attend`, and shapes.
+    `align(query, prepared, mask) → weights`, and has everything else: the calls of `keras.layers.Attention`, masks,
+    dropout, the stepwise `attend`, and shapes.
 
     Args:
         dropout: float in [0, 1). Share of weights dropped in training; the returned weights never carry it.
@@ -65,11 +65,7 @@ class AttentionLayer(keras.layers.Layer):
         training=None,
         use_causal_mask=False,
     ):
-        query, value, key = _three(inputs)
-        _check_shapes(query.shape, value.shape, key.shape)
-        query_mask, value_mask = _two_masks(mask)
-        for name, one in (("query mask", query_mask), ("value mask", value_mask), ("attention_mask", attention_mask)):
-            _check_is_bool(name, one)
+        query, value, key, query_mask, value_mask = _checked(inputs, mask, attention_mask)
         prepared = self.prepare(value, key, value_mask)
         full_mask = alignments.combine_masks(
             ops.shape(query)[1],
@@ -92,6 +88,7 @@ class AttentionLayer(keras.layers.Layer):
             mask: bool (B, Tv), True = keep; default keeps all.
         """
         key = value if key is None else key
+        _check_mask("value mask", mask, value.shape[:2])
         if mask is None:
             mask = ops.ones(ops.shape(value)[:2], dtype="bool")
         return PreparedKeys(self.prepare_key(key), value, mask)
@@ -107,10 +104,16 @@ class AttentionLayer(keras.layers.Layer):
             query: float (B, Dq).
             prepared: what `prepare` returned.
             state: what `initial_state` or the previous `attend` returned.
+            training: bool. Applies dropout.
 
         Returns:
             context (B, Dv), weights (B, Tv), state.
         """
+        if len(query.shape) != 2:
+            raise ValueError(
+                f"`attend` takes the query of one step, (B, Dq). Received {tuple(query.shape)}. "
+                f"Pass `query[:, t]`, or call the layer for all steps at once."
+            )
         weights = self.align(ops.expand_dims(query, 1), prepared, ops.expand_dims(prepared.mask, 1))
         context = self.read(weights, prepared.value, training)
         return ops.squeeze(context, 1), ops.squeeze(weights, 1), state
@@ -137,9 +140,10 @@ class AttentionLayer(keras.layers.Layer):
         training=None,
         use_causal_mask=False,
     ):
-        query, value, key = _three(inputs)
-        _check_shapes(query.shape, value.shape, key.shape)
-        context = keras.KerasTensor(self.compute_output_shape([query.shape, value.shape, key.shape]), self.compute_dtype)
+        query, value, key, _, _ = _checked(inputs, mask, attention_mask)
+        context = keras.KerasTensor(
+            self.compute_output_shape([query.shape, value.shape, key.shape]), self.compute_dtype
+        )
         if not return_attention_scores:
             return context
         wide = "float64" if self.compute_dtype == "float64" else "float32"
@@ -162,13 +166,13 @@ class SoftAttention(AttentionLayer):
         return self.score.prepare_key(key)
 
     def align(self, query, prepared: PreparedKeys, mask):
-        """query (B, Tq, Dq), mask broadcastable to (B, Tq, Tv) or None → weights (B, Tq, Tv) before dropout."""
+        """`a = softmax(e)`: query (B, Tq, Dq), mask broadcastable to (B, Tq, Tv) or None → weights (B, Tq, Tv)."""
         return alignments.softmax(self.score.score(query, prepared.key), mask)
 
 
 def _three(inputs):
     """`[query, value]` or `[query, value, key]` → query, value, key. Shapes may stand for tensors."""
-    if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
+    if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3) or _is_shape(inputs):
         raise ValueError(f"Attention wants a list [query, value] or [query, value, key]. Received {_describe(inputs)}.")
     query, value = inputs[0], inputs[1]
     return query, value, inputs[2] if len(inputs) == 3 else value
@@ -185,6 +189,17 @@ def _two_masks(mask):
     return mask[0], mask[1]
 
 
+def _checked(inputs, mask, attention_mask):
+    """The parts of a call, checked: query, value, key, query_mask, value_mask."""
+    query, value, key = _three(inputs)
+    _check_shapes(query.shape, value.shape, key.shape)
+    query_mask, value_mask = _two_masks(mask)
+    _check_mask("query mask", query_mask, query.shape[:2])
+    _check_mask("value mask", value_mask, value.shape[:2])
+    _check_mask("attention_mask", attention_mask, (*query.shape[:2], value.shape[1]))
+    return query, value, key, query_mask, value_mask
+
+
 def _check_shapes(query_shape, value_shape, key_shape):
     shapes = {"query": tuple(query_shape), "value": tuple(value_shape), "key": tuple(key_shape)}
     for name, shape in shapes.items():
@@ -197,21 +212,37 @@ def _check_shapes(query_shape, value_shape, key_shape):
         )
     if None not in (query_shape[0], value_shape[0]) and query_shape[0] != value_shape[0]:
         raise ValueError(
-            f"`query` and `value` must have the same batch size B. Received query {shapes['query']}, value {shapes['value']}."
+            f"`query` and `value` must have the same batch size B. "
+            f"Received query {shapes['query']}, value {shapes['value']}. Pass both of the same examples."
         )
 
 
-def _check_is_bool(name, mask):
-    if mask is not None and backend.standardize_dtype(mask.dtype) != "bool":
+def _check_mask(name, mask, shape):
+    """A mask is bool, of the rank of `shape`, and of its sizes or 1 in each axis."""
+    if mask is None:
+        return
+    if backend.standardize_dtype(mask.dtype) != "bool":
         raise TypeError(
             f"The {name} must be bool, True = keep. Received {backend.standardize_dtype(mask.dtype)}. "
             f"Convert it, for example with `mask > 0` or `ids != 0`."
         )
+    sizes = zip(mask.shape, shape, strict=False)
+    if len(mask.shape) != len(shape) or any(None not in pair and pair[0] not in (1, pair[1]) for pair in sizes):
+        axes = {"query mask": "(B, Tq)", "value mask": "(B, Tv)"}.get(name, "(B, Tq, Tv)")
+        raise ValueError(
+            f"The {name} must be {axes}, here {tuple(shape)}. Received {tuple(mask.shape)}. "
+            f"The order is mask=[query_mask, value_mask]; what differs from pair to pair goes into `attention_mask`."
+        )
+
+
+def _is_shape(value):
+    """Whether `value` is the shape of one tensor: of `[query, value]` Keras gives a list of shapes."""
+    return isinstance(value, (list, tuple)) and all(size is None or isinstance(size, int) for size in value)
 
 
 def _describe(value):
-    if hasattr(value, "shape"):
-        return f"one tensor of shape {tuple(value.shape)}"
+    if hasattr(value, "shape") or _is_shape(value):
+        return f"one tensor of shape {tuple(getattr(value, 'shape', value))}"
     if isinstance(value, (list, tuple)):
         return f"a {type(value).__name__} of {len(value)}"
     return repr(value)

@@ -25,7 +25,8 @@ class BahdanauAttention(SoftAttention):
         seed: int. Seed of the dropout.
 
     Call arguments:
-        inputs: `[query, value]` or `[query, value, key]`, float (B, Tq, Dq), (B, Tv, Dv), (B, Tv, Dk); key defaults to value.
+        inputs: `[query, value]` or `[query, value, key]`, float (B, Tq, Dq), (B, Tv, Dv), (B, Tv, Dk); key defaults to
+            value.
         mask: `[query_mask, value_mask]`, bool (B, Tq), (B, Tv), True = keep; default keeps all.
         attention_mask: bool (B, Tq, Tv), True = keep.
         return_attention_scores: bool. Also return the weights.
@@ -33,15 +34,14 @@ class BahdanauAttention(SoftAttention):
         use_causal_mask: bool. Query t sees values 0 … t only.
 
     Returns:
-        `context` (B, Tq, Dv); with `return_attention_scores`, also `weights` (B, Tq, Tv), before dropout. Masked weights are exactly
-        0; a row with nothing to keep, or whose query is masked, is all 0.
+        `context` (B, Tq, Dv); with `return_attention_scores`, also `weights` (B, Tq, Tv), before dropout. Masked
+        weights are exactly 0; a row with nothing to keep, or whose query is masked, is all 0.
 
     Raises:
         ValueError: `units` < 1, `dropout` outside [0, 1), a wrong rank, or lengths or batches that differ.
         TypeError: a mask that is not bool.
 
     Example:
-
     >>> layer = BahdanauAttention(units=16)
     >>> query, value = keras.random.normal((2, 3, 8)), keras.random.normal((2, 5, 6))
     >>> context, weights = layer([query, value], return_attention_scores=True)
@@ -51,7 +51,9 @@ class BahdanauAttention(SoftAttention):
 
     def __init__(self, units, normalize=False, use_bias=False, dropout=0.0, seed=None, **kwargs):
         super().__init__(dropout=dropout, seed=seed, **kwargs)
-        self.score = scores.AdditiveScore(units, use_bias=use_bias, normalize=normalize, dtype=self.dtype_policy, name="score")
+        self.score = scores.AdditiveScore(
+            units, use_bias=use_bias, normalize=normalize, dtype=self.dtype_policy, name="score"
+        )
 
     def get_config(self):
         score = self.score

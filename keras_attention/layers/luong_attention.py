@@ -15,7 +15,8 @@ class LuongAttention(SoftAttention):
     """Global attention with a score to choose: dot, general, concat, scaled dot, or a `Score` of your own.
 
     Luong et al., 2015 (arXiv 1508.04025), section 3.1, equations 7 and 8:
-    `dot: q · k`, `general: q · W k`, `concat: v · tanh(W [q; k])`; and `scaled_dot: q · k / √D` of Vaswani et al., 2017.
+    `dot: q · k`, `general: q · W k`, `concat: v · tanh(W [q; k])`; and `scaled_dot: q · k / √D` of Vaswani et al.,
+    2017, equation 1.
     Differs from the paper: none. The attentional vector h̃ (equation 5) belongs to the decoder, not to this layer.
 
     Args:
@@ -25,7 +26,8 @@ class LuongAttention(SoftAttention):
         seed: int. Seed of the dropout.
 
     Call arguments:
-        inputs: `[query, value]` or `[query, value, key]`, float (B, Tq, Dq), (B, Tv, Dv), (B, Tv, Dk); key defaults to value.
+        inputs: `[query, value]` or `[query, value, key]`, float (B, Tq, Dq), (B, Tv, Dv), (B, Tv, Dk); key defaults to
+            value.
         mask: `[query_mask, value_mask]`, bool (B, Tq), (B, Tv), True = keep; default keeps all.
         attention_mask: bool (B, Tq, Tv), True = keep.
         return_attention_scores: bool. Also return the weights.
@@ -33,15 +35,15 @@ class LuongAttention(SoftAttention):
         use_causal_mask: bool. Query t sees values 0 … t only.
 
     Returns:
-        `context` (B, Tq, Dv); with `return_attention_scores`, also `weights` (B, Tq, Tv), before dropout. Masked weights are exactly
-        0; a row with nothing to keep, or whose query is masked, is all 0.
+        `context` (B, Tq, Dv); with `return_attention_scores`, also `weights` (B, Tq, Tv), before dropout. Masked
+        weights are exactly 0; a row with nothing to keep, or whose query is masked, is all 0.
 
     Raises:
-        ValueError: an unknown score, `units` missing or not wanted, Dq ≠ Dk for a dot score, a wrong rank, or lengths that differ.
+        ValueError: an unknown score, `units` missing or not wanted, Dq ≠ Dk for a dot score, a wrong rank, or lengths
+            or batches that differ.
         TypeError: a mask that is not bool, or a `score` that is neither a name nor a `Score`.
 
     Example:
-
     >>> layer = LuongAttention(score="general")
     >>> query, value = keras.random.normal((2, 3, 8)), keras.random.normal((2, 5, 6))
     >>> context, weights = layer([query, value], return_attention_scores=True)

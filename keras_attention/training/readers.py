@@ -1,6 +1,6 @@
 """Readers: files in, example dicts out; streamed, checked, and a bad line is named as `file:line`.
 
-Lines are split on "\\n" alone, because sentences may hold characters that `str.splitlines` takes for line ends.
+Lines are split on the line feed alone: sentences may hold characters that `str.splitlines` takes for line ends.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def _formats(files: list[PathLike], columns: tuple[str, ...], format: str | None
             f"{[_name(file) for file in files]}. Give {len(columns)} paths in the order of the columns."
         )
     raise ValueError(
-        f"Cannot tell the format of {[_name(file) for file in files]} from the suffix. Expected .tsv, .jsonl (or .gz of "
-        f"these), or one text file for each of the columns {columns}. Pass `format`."
+        f"Cannot tell the format of {[_name(file) for file in files]} from the suffix. Expected .tsv or .jsonl (or .gz "
+        f"of these), or one text file for each of the columns {columns}. Pass `format`."
     )
 
 
@@ -186,8 +186,7 @@ def _check_file(file: PathLike) -> None:
     if path.is_dir():
         raise DataError(f"{path}: this is a folder. Expected a file; name a file inside it.")
     if not path.exists():
-        raise DataError(f"{path}: no such file. Expected a readable text file; check the path (it was resolved from "
-                        f"{Path.cwd()}).")  # fmt: skip
+        raise DataError(f"{path}: no such file. Expected a readable text file; check the path and the current folder.")
     if path.is_file() and path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty. Expected at least one line; check how it was written.")
 
@@ -204,9 +203,12 @@ def _lines(file: PathLike, limits: Limits) -> Iterator[tuple[int, str | DataErro
             number += 1
             text = data.removesuffix(b"\n").removesuffix(b"\r")
             if len(text) > limits.line_bytes:
-                yield number, DataError(
-                    f"{name}:{number}: the line is longer than {limits.line_bytes} bytes. Expected one example a "
-                    'line; check that lines end in "\\n", or raise `limits`.'
+                yield (
+                    number,
+                    DataError(
+                        f"{name}:{number}: the line is longer than {limits.line_bytes} bytes. Expected one example a "
+                        'line; check that lines end in "\\n", or raise `limits`.'
+                    ),
                 )
                 while data and not data.endswith(b"\n"):
                     data = stream.readline(limits.line_bytes)
@@ -220,7 +222,9 @@ def _lines(file: PathLike, limits: Limits) -> Iterator[tuple[int, str | DataErro
             ".gz file; fetch or compress it again, or rename it if it is plain text."
         ) from error
     except OSError as error:
-        raise DataError(f"{name}: cannot be read ({error}). Expected a readable file; check its permissions.") from error
+        raise DataError(
+            f"{name}: cannot be read ({error}). Expected a readable file; check its permissions."
+        ) from error
     finally:
         if stream is not sys.stdin.buffer:
             stream.close()
@@ -235,7 +239,9 @@ def _open(file: PathLike, limits: Limits):
     try:
         raw: BinaryIO = open(file, "rb")  # noqa: SIM115 - closed by `_lines`
     except OSError as error:
-        raise DataError(f"{file}: cannot be opened ({error}). Expected a readable file; check its permissions.") from error
+        raise DataError(
+            f"{file}: cannot be opened ({error}). Expected a readable file; check its permissions."
+        ) from error
     if Path(file).suffix.lower() != ".gz":
         return raw, lambda number: None
     stream = gzip.GzipFile(fileobj=raw, mode="rb")
@@ -284,7 +290,7 @@ def _tsv_values(line: str, columns: tuple[str, ...]) -> Example:
     wrong = "a tab is missing" if len(values) < len(columns) else "there are too many tabs"
     mend = "separate columns by one tab" if len(values) < len(columns) else "keep the first columns (cut -f)"
     raise DataError(
-        f"{wrong}: {len(values)} column(s) in {_short(line)}. Expected {len(columns)} ({', '.join(columns)}); {mend}."
+        f"{wrong}: {len(values)} column(s) in {_cut(line)!r}. Expected {len(columns)} ({', '.join(columns)}); {mend}."
     )
 
 
@@ -293,16 +299,16 @@ def _json_values(line: str, columns: tuple[str, ...]) -> Example:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"broken JSON ({error}) in {_short(line)}. Expected one JSON object a line; write each with json.dumps."
+            f"broken JSON ({error}) in {_cut(line)!r}. Expected one JSON object a line; write each with json.dumps."
         ) from error
     if not isinstance(record, dict):
         raise DataError(
-            f"the JSON value is {_short(line)}. Expected an object with the keys {', '.join(columns)}; wrap it in one."
+            f"the JSON value is {_cut(line)!r}. Expected an object with the keys {', '.join(columns)}; wrap it in one."
         )
     missing = [column for column in columns if column not in record]
     if missing:
         raise DataError(
-            f"the key {missing[0]!r} is missing. Expected {', '.join(columns)}, received {_short(', '.join(record))}; "
+            f"the key {missing[0]!r} is missing. Expected {', '.join(columns)}, received {_cut(', '.join(record))}; "
             "rename or add the key."
         )
     return {column: record[column] for column in columns}
@@ -311,17 +317,19 @@ def _json_values(line: str, columns: tuple[str, ...]) -> Example:
 def _checked(values: dict) -> Example:
     for column, value in values.items():
         if not isinstance(value, str):
-            raise DataError(f"{column!r} is {_short(json.dumps(value))}. Expected a string; put it in quotes.")
+            raise DataError(f"{column!r} is {_cut(json.dumps(value))}. Expected a string; put it in quotes.")
         if not value.strip():
             raise DataError(f"{column!r} is empty. Expected text; fill it in or delete the line.")
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            raise DataError(f"{column!r} holds half a surrogate pair. Expected valid Unicode; write it unescaped.")
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # only a JSON escape can say so
+            raise DataError(
+                f"{column!r} holds half a surrogate pair. Expected valid Unicode; mend the \\u escape."
+            ) from None
     return values
 
 
-def _parallel_rows(
-    files: list[PathLike], columns: tuple[str, ...], limits: Limits
-) -> Iterator[Example | DataError]:
+def _parallel_rows(files: list[PathLike], columns: tuple[str, ...], limits: Limits) -> Iterator[Example | DataError]:
     counts = [0] * len(files)
     rows = zip_longest(*(_lines(file, limits) for file in files))
     for row in rows:
@@ -352,6 +360,6 @@ def _parallel_example(
     return dict(zip(columns, texts, strict=True))
 
 
-def _short(text: str) -> str:
-    """The text in quotes, cut to 60 characters."""
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+def _cut(text: str) -> str:
+    """The text, at most 60 characters of it."""
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -34,9 +34,23 @@ def comparison_key(sentence: str) -> str:
     of a split, and a model that learnt one by heart would be scored on the other. A sentence of punctuation alone
     keeps it.
     """
-    folded = normalize(sentence).casefold()
-    kept = "".join(character for character in folded if unicodedata.category(character)[0] not in "PZC")
-    return kept or folded
+    return _key(normalize(sentence))
+
+
+def _key(normalized: str) -> str:
+    folded = normalized.casefold()
+    return folded.translate(_DROPPED) or folded
+
+
+class _DroppedCharacters(dict):
+    """A table for `str.translate` that drops punctuation, spaces and controls, filled as characters are met."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
+        return self[code]
+
+
+_DROPPED = _DroppedCharacters()
 
 
 def split_pairs(
@@ -105,7 +119,7 @@ def _ordered_components(pairs: list[Pair], seed: str) -> list[list[Pair]]:
         return node
 
     # The side is part of a node: "Non." may be a sentence of both languages without joining them.
-    nodes = [((0, comparison_key(source)), (1, comparison_key(target))) for source, target in pairs]
+    nodes = [((0, _key(source)), (1, _key(target))) for source, target in pairs]
     for source_node, target_node in nodes:
         parent.setdefault(source_node, source_node)
         parent.setdefault(target_node, target_node)

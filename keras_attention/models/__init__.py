@@ -1,0 +1,37 @@
+"""Task models: a network, a tokenizer and a configuration, one file a family."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+
+__all__ = ["FAMILIES", "Prediction", "TaskModel", "TranslationConfig", "TranslationModel", "family_class"]
+
+# family → the module here that holds it, and its class; imported only on use
+FAMILIES = {"translation": ("translation", "TranslationModel")}
+_NAMES = {
+    "Prediction": "prediction",
+    "TaskModel": "task_model",
+    "TranslationConfig": "translation",
+    "TranslationModel": "translation",
+}
+
+
+def family_class(family: str):
+    """The `TaskModel` class of a family.
+
+    Raises:
+        ValueError: there is no such family.
+    """
+    if family not in FAMILIES:
+        near = difflib.get_close_matches(str(family), FAMILIES, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"Unknown model family {family!r}. Expected one of {', '.join(sorted(FAMILIES))}.{hint}")
+    module, name = FAMILIES[family]
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+
+
+def __getattr__(name: str):
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,198 @@
+"""Preset folders: how a task model is written to disk and read again, as data only.
+
+    config.json          {"version": 1, "family": …, "model": {…}}
+    tokenizer/           the tokenizer's own file
+    model.safetensors    the weights, float16, by the paths of the variables
+    metadata.json        parameters, scores, recipe, licence, and the SHA-256 of every other file that decides what the model says
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_attention.models import family_class
+
+__all__ = ["CONFIG_FILE", "METADATA_FILE", "VERSION", "WEIGHTS_FILE", "PresetError", "file_hashes", "load", "read_json", "save"]
+
+VERSION = 1
+CONFIG_FILE, METADATA_FILE, WEIGHTS_FILE, TOKENIZER_FOLDER = "config.json", "metadata.json", "model.safetensors", "tokenizer"
+_MAX_JSON_BYTES = 4 * 2**20
+_MAX_WEIGHT_BYTES = 2 * 2**30
+
+
+class PresetError(ValueError):
+    """A preset folder that is incomplete, damaged, or not what its own metadata says."""
+
+
+def save(model, folder: str | os.PathLike, metadata: dict[str, Any] | None = None) -> Path:
+    """Writes `model` as a preset folder.
+
+    An existing preset is replaced file by file, each in one move; other files in the folder (a card, a picture) stay.
+
+    Args:
+        model: a `TaskModel`.
+        folder: path. Made if need be.
+        metadata: JSON types, kept in metadata.json beside what is added here: `parameters`, `files`.
+
+    Returns:
+        the folder.
+
+    Raises:
+        PresetError: a weight is not finite, or too large for float16.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as temporary:
+        draft = Path(temporary)
+        _write_json(draft / CONFIG_FILE, {"version": VERSION, "family": model.family, "model": model.config.to_dict()})
+        if model.tokenizer is not None:
+            model.tokenizer.save(draft / TOKENIZER_FOLDER)
+        _write_weights(model, draft / WEIGHTS_FILE)
+        parameters = int(sum(np.prod(weight.shape, dtype=np.int64) for weight in model.weights))
+        details = {**(metadata or {}), "parameters": parameters, "files": file_hashes(draft)}
+        _write_json(draft / METADATA_FILE, details)
+        for path in sorted(draft.rglob("*")):
+            if path.is_file():
+                target = folder / path.relative_to(draft)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(path, target)
+        if model.tokenizer is None:
+            shutil.rmtree(folder / TOKENIZER_FOLDER, ignore_errors=True)
+    return folder
+
+
+def load(folder: str | os.PathLike, *, dtype=None, metadata_sha256: str | None = None):
+    """Reads the model of a preset folder. Nothing in the folder is run.
+
+    Args:
+        folder: path.
+        dtype: dtype or policy of the model; float32 by default.
+        metadata_sha256: str. The hash that metadata.json must have.
+
+    Returns:
+        the `TaskModel`, with its weights; `model.metadata` is the metadata.
+
+    Raises:
+        FileNotFoundError: there is no preset in the folder.
+        PresetError: a file is missing, damaged, or has another hash than the metadata says; an unknown version, family or key.
+    """
+    folder = Path(folder)
+    if not (folder / CONFIG_FILE).is_file():
+        raise FileNotFoundError(f"There is no preset in {folder}: it has no {CONFIG_FILE}. Give a folder that `zoo.save` wrote.")
+    metadata = _checked_metadata(folder, metadata_sha256)
+    values = read_json(folder / CONFIG_FILE)
+    if values.get("version") != VERSION:
+        raise PresetError(
+            f"{folder / CONFIG_FILE} has version {values.get('version')!r}; this release reads version {VERSION}. "
+            f"Update keras-attention-zoo, or save the preset again."
+        )
+    unknown = sorted(set(values) - {"version", "family", "model"})
+    if unknown or not isinstance(values.get("model"), dict):
+        what = f"the unknown key {unknown[0]!r}" if unknown else "no `model`"
+        raise PresetError(f"{folder / CONFIG_FILE} has {what}. Expected version, family and model.")
+    try:
+        kind = family_class(values["family"])
+        config = kind.config_class.from_dict(values["model"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise PresetError(f"{folder / CONFIG_FILE}: {error}") from error
+    tokenizer = None
+    if (folder / TOKENIZER_FOLDER).is_dir():
+        tokenizer = kind.tokenizer_class.load(folder / TOKENIZER_FOLDER)
+    model = kind(config, tokenizer, dtype=dtype or "float32")
+    _read_weights(model, folder / WEIGHTS_FILE)
+    model.metadata = metadata
+    return model
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder but its metadata, by path relative to it."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != METADATA_FILE)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of at most 4 MiB.
+
+    Raises:
+        PresetError: it is missing, too large, not UTF-8, not JSON, or not an object.
+    """
+    if not path.is_file():
+        raise PresetError(f"{path} is missing. Copy the whole preset folder again.")
+    if path.stat().st_size > _MAX_JSON_BYTES:
+        raise PresetError(f"{path} has {path.stat().st_size} bytes; at most {_MAX_JSON_BYTES} are read. It is no file of ours.")
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise PresetError(f"{path} is not JSON in UTF-8: {error}. Copy it again.") from error
+    if not isinstance(values, dict):
+        raise PresetError(f"{path} holds a {type(values).__name__}. Expected a JSON object.")
+    return values
+
+
+def _checked_metadata(folder: Path, expected: str | None) -> dict[str, Any]:
+    """metadata.json, once it and all files that it names have the hashes that they should have."""
+    path = folder / METADATA_FILE
+    metadata = read_json(path)
+    if expected is not None and hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        raise PresetError(f"{path} is not the file of this release: its SHA-256 differs. Reinstall keras-attention-zoo.")
+    files = metadata.get("files")
+    if not isinstance(files, dict) or CONFIG_FILE not in files or WEIGHTS_FILE not in files:
+        raise PresetError(f"{path} names no hashes of {CONFIG_FILE} and {WEIGHTS_FILE} under `files`. Save the preset again.")
+    for name, digest in files.items():
+        part = (folder / name).resolve()
+        if folder.resolve() not in part.parents:
+            raise PresetError(f"{path} names a file outside of its folder: {name!r}. Do not use this preset.")
+        if not part.is_file():
+            raise PresetError(f"{folder / name} is missing. Copy the whole preset folder again.")
+        if part.stat().st_size > _MAX_WEIGHT_BYTES or hashlib.sha256(part.read_bytes()).hexdigest() != digest:
+            raise PresetError(f"{folder / name} is not the file that metadata.json describes: its SHA-256 differs. Copy it again.")
+    return metadata
+
+
+def _write_weights(model, path: Path):
+    from safetensors.numpy import save_file
+
+    tensors = {}
+    for weight in model.weights:
+        value = np.asarray(weight.numpy(), np.float32)
+        with np.errstate(over="ignore"):
+            half = value.astype(np.float16)
+        if not np.isfinite(half).all():
+            raise PresetError(f"The weight {weight.path} has values that are not finite, or too large for float16. Train it again.")
+        if weight.path in tensors:
+            raise PresetError(f"Two weights have the path {weight.path}. Give their layers different names.")
+        tensors[weight.path] = half
+    save_file(tensors, path)
+
+
+def _read_weights(model, path: Path):
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        raise PresetError(f"{path} is damaged: {error}. Copy it again.") from error
+    wanted = {weight.path: weight for weight in model.weights}
+    different = sorted(set(wanted) ^ set(tensors))
+    if different:
+        raise PresetError(f"{path} does not fit its {CONFIG_FILE}: {different[0]} is in one of the two only. Save the preset again.")
+    for name, weight in wanted.items():
+        if tensors[name].shape != tuple(weight.shape):
+            raise PresetError(
+                f"{path} does not fit its {CONFIG_FILE}: {name} has shape {tensors[name].shape}, the model wants "
+                f"{tuple(weight.shape)}. Save the preset again."
+            )
+        weight.assign(tensors[name].astype(np.float32))
+
+
+def _write_json(path: Path, values: dict[str, Any]):
+    path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", "utf-8")

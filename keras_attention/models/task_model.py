@@ -1,0 +1,128 @@
+"""`TaskModel`: what all task models are and do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_attention.models.model_config import ModelConfig
+from keras_attention.models.prediction import Prediction
+
+__all__ = ["TaskModel"]
+
+
+class TaskModel(keras.Model):
+    """A network with its tokenizer and its configuration.
+
+    It is a `keras.Model`: `summary`, `compile`, `fit`, `save("x.keras")` work as in Keras. Calling it on a padded batch gives logits;
+    `run`, and the verb of its task, take what a person would write and give `Prediction`s.
+
+    A family gives the class attributes below, builds all its weights in the constructor, and implements `call`, `vectorize`,
+    `loss_terms`, `predict_examples` and `serving_functions`.
+
+    Attributes:
+        family, task, verb: str. The family's name, the task's, and the method that does it, such as "translate".
+        columns: names of the columns of an example that a training needs.
+        input_columns: how many of them, from the front, are given when the model is run.
+        config_class: the family's `ModelConfig`.
+        tokenizer_class: the class of `tokenizer`.
+        config, tokenizer: this model's own.
+    """
+
+    family: str
+    task: str
+    verb: str
+    columns: tuple[str, ...]
+    input_columns: int = 1
+    config_class: type[ModelConfig]
+    tokenizer_class: type
+
+    def __init__(self, config, tokenizer=None, **kwargs):
+        kwargs.setdefault("name", self.family)
+        super().__init__(**kwargs)
+        if isinstance(config, dict):
+            config = self.config_class.from_dict(config)
+        if tokenizer is not None and tokenizer.vocabulary_size != config.vocabulary_size:
+            raise ValueError(
+                f"The tokenizer has {tokenizer.vocabulary_size} pieces, the configuration says "
+                f"vocabulary_size={config.vocabulary_size}. They must agree: use the tokenizer that the model was trained with."
+            )
+        self.config = config
+        self.tokenizer = tokenizer
+
+    def run(self, inputs, **options):
+        """Does the model's task.
+
+        Args:
+            inputs: one example or a list of them. An example is what the task reads (such as a str), or a dict of columns.
+            options: of the family; see its verb.
+
+        Returns:
+            a `Prediction`, or a list of them in the order of the inputs.
+
+        Raises:
+            TypeError: an example of the wrong kind.
+            ValueError: an empty example, or one that is too long for the model.
+        """
+        if isinstance(inputs, (list, tuple)):
+            examples = [self.as_example(one, place) for place, one in enumerate(inputs)]
+            return self.predict_examples(examples, **options) if examples else []
+        return self.predict_examples([self.as_example(inputs)], **options)[0]
+
+    def as_example(self, value, place: int | None = None) -> dict[str, str]:
+        """`value` as a dict of the input columns, checked; `place` is its number in a list, for the message."""
+        where = "" if place is None else f" (input {place + 1})"
+        wanted = self.columns[: self.input_columns]
+        if isinstance(value, str) and self.input_columns == 1:
+            value = {wanted[0]: value}
+        if not isinstance(value, dict) or any(not isinstance(value.get(column), str) for column in wanted):
+            raise TypeError(
+                f"`{self.verb}` wants text, or a dict with text under {', '.join(wanted)}. "
+                f"Received {type(value).__name__}{where}."
+            )
+        for column in wanted:
+            if not value[column].strip():
+                raise ValueError(f"The {column} is empty{where}. Give at least one word.")
+        return value
+
+    def predict_examples(self, examples: list[dict[str, str]], **options) -> list[Prediction]:
+        """The family's own part of `run`: checked examples to as many predictions, in order."""
+        raise TypeError(f"{type(self).__name__} defines no `predict_examples`. Every TaskModel must.")
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The family's own loss, so that `compile(optimizer)` and `fit` need no other; a compiled loss is used where there is one."""
+        if self._compile_loss is not None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        loss_sum, count = self.loss_from_logits(y_pred, x[self.columns[-1]] if y is None else y)
+        loss = loss_sum / tf.maximum(count, 1.0)
+        self._loss_tracker.update_state(loss, sample_weight=count)
+        return loss
+
+    def get_config(self) -> dict[str, Any]:
+        return {"config": self.config.to_dict(), "name": self.name, "dtype": keras.saving.serialize_keras_object(self.dtype_policy)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        if isinstance(config.get("dtype"), dict):
+            config["dtype"] = keras.saving.deserialize_keras_object(config["dtype"], custom_objects=custom_objects)
+        return cls(**config)
+
+    def save_assets(self, folder):
+        if self.tokenizer is not None:
+            self.tokenizer.save(folder)
+
+    def load_assets(self, folder):
+        self.tokenizer = self.tokenizer_class.load(folder)
+
+    def save_to_preset(self, folder, metadata: dict[str, Any] | None = None):
+        """Writes the preset folder that `zoo.load` opens. See `keras_attention.zoo.save`."""
+        from keras_attention.models import preset
+
+        return preset.save(self, folder, metadata)
+
+    def serving_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
+        """Named functions that an export needs: `ids`, and `text` where the tokenizer runs in the graph."""
+        raise TypeError(f"{type(self).__name__} defines no `serving_functions`. Every TaskModel must.")

@@ -1,0 +1,98 @@
+"""`train`: from a recipe and files to a run folder whose best model `zoo.load` opens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_attention.models import family_class
+from keras_attention.training.readers import BadLines, DataError, read_examples
+from keras_attention.training.recipe import Recipe
+from keras_attention.training.trainer import FitResult, Trainer
+
+__all__ = ["build_model", "train"]
+
+logger = logging.getLogger(__name__)
+
+
+def train(
+    recipe: Recipe,
+    run_folder: str | Path,
+    train_paths: Sequence[str | Path] = (),
+    valid_paths: Sequence[str | Path] = (),
+    *,
+    strategy: tf.distribute.Strategy | None = None,
+    tokenizer_folder: str | Path | None = None,
+    resume: bool = True,
+) -> FitResult:
+    """Trains a model by a recipe, on files; started again on the same run folder, it goes on where it was.
+
+    Args:
+        recipe: `Recipe`.
+        run_folder: path. Gets the tokenizer, checkpoints, TensorBoard events, and the best model as a preset in `best/`.
+        train_paths, valid_paths: files of examples; the recipe's by default.
+        strategy: `tf.distribute.Strategy`; one device by default.
+        tokenizer_folder: path. Takes this tokenizer instead of learning one from the training files.
+        resume: bool. False starts over.
+
+    Returns:
+        `FitResult`.
+
+    Raises:
+        DataError: a file is missing or has a bad line, which is named; or no file is given.
+        ValueError: the recipe does not fit the family or the tokenizer.
+    """
+    kind = family_class(recipe.family)
+    run_folder = Path(run_folder)
+    examples = {part: _read(recipe, kind, part, paths) for part, paths in (("train", train_paths), ("valid", valid_paths))}
+    own_folder = run_folder / "tokenizer"
+    if tokenizer_folder is None and resume and own_folder.is_dir():
+        tokenizer_folder = own_folder
+    tokenizer = _tokenizer(recipe, kind, examples["train"], tokenizer_folder)
+    tokenizer.save(own_folder)
+    strategy = strategy or tf.distribute.get_strategy()
+    with strategy.scope():
+        model = build_model(recipe, tokenizer)
+    return Trainer(model, recipe, run_folder, strategy, resume=resume).fit(examples["train"], examples["valid"])
+
+
+def build_model(recipe: Recipe, tokenizer) -> keras.Model:
+    """The untrained model of a recipe, with the recipe's seed and precision."""
+    kind = family_class(recipe.family)
+    keras.utils.set_random_seed(recipe.training.seed)
+    config = kind.config_class.from_dict({**recipe.model, "vocabulary_size": tokenizer.vocabulary_size})
+    return kind(config, tokenizer, dtype=recipe.training.precision)
+
+
+def _read(recipe, kind, part, paths):
+    paths = list(paths) or list(getattr(recipe.data, part))
+    if not paths:
+        raise DataError(f"No {part} file is given, and the recipe names none. Give one with --{part} FILE.")
+    bad = BadLines()
+    examples = list(
+        read_examples(
+            paths,
+            columns=recipe.data.columns or kind.columns,
+            format=recipe.data.format or None,
+            skip_bad=recipe.data.skip_bad,
+            bad_lines=bad,
+        )
+    )
+    if bad.count:
+        logger.warning("%d bad lines of the %s files were skipped; the first: %s", bad.count, part, bad.messages[0])
+    return examples
+
+
+def _tokenizer(recipe, kind, examples, folder):
+    """The tokenizer in `folder`, or a new one learnt from all text columns of the training examples."""
+    if folder is not None:
+        return kind.tokenizer_class.load(folder)
+    config = recipe.tokenizer
+    texts = [example[column] for example in examples for column in kind.columns]
+    return kind.tokenizer_class.train(
+        texts, config.vocabulary_size, character_coverage=config.character_coverage, **config.options
+    )
