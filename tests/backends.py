@@ -18,7 +18,7 @@ from keras import ops
 BACKEND = keras.backend.backend()
 
 tensorflow_only = pytest.mark.skipif(BACKEND != "tensorflow", reason="needs TensorFlow: tf.function and its XLA")
-float64_only = pytest.mark.skipif(BACKEND != "tensorflow", reason="Keras computes tanh in float32 on this backend")
+float64_only = pytest.mark.skipif(BACKEND != "tensorflow", reason="Keras does not keep float64 on this backend")
 
 
 def gradients(function, arrays, variables=()):

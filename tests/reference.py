@@ -1,7 +1,7 @@
 """The formulas of the papers in NumPy, float64, one query and one key at a time. Shares no code with the library.
 
-Weights come under the names that the layers give them; `matrix @ vector` stands where the papers write `W x`, so a layer's kernel, which
-multiplies from the right, enters transposed.
+Weights come under the names that the layers give them. `matrix @ vector` stands where the papers write `W x`, so a
+layer's kernel, which multiplies from the right, enters transposed.
 """
 
 from __future__ import annotations

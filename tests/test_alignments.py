@@ -42,10 +42,12 @@ def test_gradients_of_softmax_are_finite_and_0_where_masked(score, mask):
 
 
 @several
-@given(score=any_score, mask=any_mask, hidden=st.floats(-1e30, 1e30, width=32))
+@given(score=any_score, mask=any_mask, hidden=st.sampled_from([-1e38, -1e30, -7.0, 0.0, 1e4, 1e30, 1e38]))
 def test_masked_scores_change_nothing(score, mask, hidden):
     before = to_float64(alignments.softmax(score, mask))
-    np.testing.assert_array_equal(to_float64(alignments.softmax(np.where(mask, score, hidden), mask)), before)
+    np.testing.assert_array_equal(
+        to_float64(alignments.softmax(np.where(mask, score, np.float32(hidden)), mask)), before
+    )
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 5), (1, 3, 5), (1, 1, 5), (2, 3, 1)])

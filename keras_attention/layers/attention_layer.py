@@ -160,7 +160,8 @@ class SoftAttention(AttentionLayer):
     """
 
     def build_scorer(self, query_shape, value_shape, key_shape):
-        self.score.build([query_shape, key_shape])
+        if not self.score.built:  # one that was given may be
+            self.score.build([query_shape, key_shape])
 
     def prepare_key(self, key):
         return self.score.prepare_key(key)

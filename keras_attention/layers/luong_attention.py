@@ -60,5 +60,8 @@ class LuongAttention(SoftAttention):
         self.units = units
 
     def get_config(self):
-        score = self.score_name or keras.saving.serialize_keras_object(self.score)
+        score = self.score_name
+        if score is None:
+            score = keras.saving.serialize_keras_object(self.score)
+            score.pop("build_config", None)  # built again by this layer, so that its weights keep their paths
         return {**super().get_config(), "score": score, "units": self.units}

@@ -109,13 +109,9 @@ class TranslationModel(TaskModel):
     def __init__(self, config, tokenizer=None, **kwargs):
         super().__init__(config, tokenizer, **kwargs)
         config, policy = self.config, self.dtype_policy
-        width = (config.vocabulary_size, config.embedding_dim)
-        self.target_embedding = keras.layers.Embedding(*width, dtype=policy, name="target_embedding")
-        self.target_embedding.build()
-        self.source_embedding = self.target_embedding
-        if config.tie_embeddings != "all":
-            self.source_embedding = keras.layers.Embedding(*width, dtype=policy, name="source_embedding")
-            self.source_embedding.build()
+        self.target_embedding = self._new_embedding("target_embedding")
+        tied = config.tie_embeddings == "all"
+        self.source_embedding = self.target_embedding if tied else self._new_embedding("source_embedding")
         common = {"cell": config.cell, "units": config.units, "num_layers": config.num_layers, "dropout": config.dropout}
         self.encoder = RecurrentEncoder(bidirectional=config.bidirectional, dtype=policy, name="encoder", **common)
         self.encoder.build((None, None, config.embedding_dim))
@@ -127,6 +123,13 @@ class TranslationModel(TaskModel):
         self._build_output()
         self.built = True
         self._searches: dict = {}
+
+    def _new_embedding(self, name):
+        size, width = self.config.vocabulary_size, self.config.embedding_dim
+        start = keras.initializers.RandomNormal(stddev=width**-0.5)
+        layer = keras.layers.Embedding(size, width, embeddings_initializer=start, dtype=self.dtype_policy, name=name)
+        layer.build()
+        return layer
 
     def _build_output(self):
         """The matrices from h̃ to the logits: one of its own, or the embeddings behind a projection to their width."""
@@ -145,10 +148,15 @@ class TranslationModel(TaskModel):
 
     # The network
 
+    def embed(self, embedding, ids, training=None):
+        """ids (…) → (…, E). Times √E (Vaswani et al., 2017, section 3.4): a matrix that is an output layer too has small entries, and
+        without the factor the words would hardly differ for the cells at first, and learn slowly."""
+        return self.embedding_dropout(embedding(ids) * self.config.embedding_dim**0.5, training=training)
+
     def encode(self, source, training=None):
         """source int32 (B, Tv) → `PreparedKeys`, the encoder's last states layer by layer."""
         mask = ops.not_equal(source, self.pad_id)
-        embedded = self.embedding_dropout(self.source_embedding(source), training=training)
+        embedded = self.embed(self.source_embedding, source, training=training)
         values, states = self.encoder(embedded, mask=mask, training=training)
         return self.decoder.attention.prepare(values, mask=mask), states
 
@@ -156,7 +164,7 @@ class TranslationModel(TaskModel):
         """Teacher-forced: source (B, Tv), target (B, Tq) → h̃ (B, Tq, units), one for each token of the target."""
         prepared, states = self.encode(source, training=training)
         previous = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=self.start_id)
-        embedded = self.embedding_dropout(self.target_embedding(previous), training=training)
+        embedded = self.embed(self.target_embedding, previous, training=training)
         attentional = self.decoder(embedded, states, prepared, training=training)
         return self.output_dropout(attentional, training=training)
 
@@ -257,7 +265,7 @@ class TranslationModel(TaskModel):
         step = self.decoder.stepper(prepared, self.compute_dtype)
 
         def next_logits(ids, state):
-            projected = self.decoder.project(self.target_embedding(ids))
+            projected = self.decoder.project(self.embed(self.target_embedding, ids))
             attentional, weights, state = step(projected, state)
             return self.logits(attentional), weights, state
 

@@ -49,6 +49,16 @@ def role(strategy: tf.distribute.Strategy) -> tuple[bool, int]:
     return resolver.task_type == "chief" or (resolver.task_type == "worker" and resolver.task_id == 0), workers
 
 
+def meet(strategy: tf.distribute.Strategy) -> None:
+    """Returns when all workers have come here: what one of them has written, the others may read."""
+
+    @tf.function
+    def count() -> tf.Tensor:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.constant(1.0)), axis=None)
+
+    count().numpy()
+
+
 def machine() -> dict[str, Any]:
     """What a training ran on, without naming the machine."""
     gpus = [

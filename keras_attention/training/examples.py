@@ -33,44 +33,53 @@ def vectorized(
     """
     if isinstance(examples, TokenStore):
         return examples, []
-    kept: list[Mapping[str, Any]] = []
-    left_out = {"refused": 0, "too long": 0}
-
-    def rows() -> Iterator[dict[str, list[int]]]:
-        for number, example in enumerate(examples, start=1):
-            try:
-                ids = model.vectorize(example)
-            except ValueError as error:
-                if not recipe.data.skip_bad:
-                    raise DataError(
-                        f"The model refuses {part} example {number}: {error} Correct or drop it, or set data.skip_bad."
-                    ) from error
-                left_out["refused"] += 1
-                continue
-            if max_length and max(map(len, ids.values())) > max_length:
-                left_out["too long"] += 1
-                continue
-            kept.append(example)
-            yield ids
-
-    packed = list(rows()) if part == "validation" else rows()
+    rows = _Rows(model, examples, recipe.data.skip_bad, part, max_length)
     try:
-        store = TokenStore.from_examples(packed)
-    except DataError:
-        raise
+        store = TokenStore.from_examples(rows)
     except ValueError as error:
-        if kept:
+        if rows.kept or isinstance(error, DataError):
             raise
         raise DataError(
-            f"There is no {part} example left ({left_out['refused']} refused, {left_out['too long']} too long). "
+            f"There is no {part} example left ({rows.refused} refused, {rows.too_long} too long). "
             "Expected at least one; check the file and training.max_length."
         ) from error
-    if any(left_out.values()):
+    if rows.refused or rows.too_long:
         logger.warning(
             "Of the %s examples %d were refused and %d are too long; %d are left.",
-            part, left_out["refused"], left_out["too long"], len(store),
+            part, rows.refused, rows.too_long, len(store),
         )  # fmt: skip
-    return store, kept
+    return store, rows.kept
+
+
+class _Rows:
+    """Iterates over the ids of examples; keeps the examples that they belong to, and counts the others."""
+
+    def __init__(self, model: keras.Model, examples: Iterable[Mapping], skip_bad: bool, part: str, max_length: int):
+        self.model, self.examples, self.skip_bad, self.part = model, examples, skip_bad, part
+        self.max_length = max_length
+        self.kept: list[Mapping[str, Any]] = []
+        self.refused = self.too_long = 0
+
+    def __iter__(self) -> Iterator[dict[str, list[int]]]:
+        for number, example in enumerate(self.examples, start=1):
+            ids = self._ids(number, example)
+            if ids is None:
+                self.refused += 1
+            elif self.max_length and max(map(len, ids.values())) > self.max_length:
+                self.too_long += 1
+            else:
+                self.kept.append(example)
+                yield ids
+
+    def _ids(self, number: int, example: Mapping[str, Any]) -> dict[str, list[int]] | None:
+        try:
+            return self.model.vectorize(example)
+        except ValueError as error:
+            if self.skip_bad:
+                return None
+            raise DataError(
+                f"The model refuses {self.part} example {number}: {error} Correct or drop it, or set data.skip_bad."
+            ) from error
 
 
 def fingerprint(store: TokenStore) -> str:

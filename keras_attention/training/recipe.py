@@ -27,7 +27,7 @@ class TokenizerConfig:
     Args:
         kind: str. Name of the tokenizer.
         vocabulary_size: int >= 8. Number of pieces, special ones included.
-        model_type: "unigram" or "bpe".
+        model_type: "unigram", the only one that the tokenizer learns.
         character_coverage: float in (0, 1]. Share of characters that get a piece of their own.
         options: dict. What else the tokenizer of this kind is built with.
     """
@@ -40,7 +40,7 @@ class TokenizerConfig:
 
     def __post_init__(self):
         check(self.vocabulary_size >= 8, "tokenizer.vocabulary_size", self.vocabulary_size, "at least 8 pieces")
-        check(self.model_type in ("unigram", "bpe"), "tokenizer.model_type", self.model_type, '"unigram" or "bpe"')
+        check(self.model_type == "unigram", "tokenizer.model_type", self.model_type, '"unigram"')
         coverage = self.character_coverage
         check(0 < coverage <= 1, "tokenizer.character_coverage", coverage, "a share above 0 and at most 1")
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_attention.training import checkpoints, run_state
 from keras_attention.training.callbacks import Callback, Report, TerminalProgress, Validation
-from keras_attention.training.devices import check_model, machine, role
+from keras_attention.training.devices import check_model, machine, meet, role
 from keras_attention.training.examples import fingerprint, vectorized
 from keras_attention.training.meter import Meter
 from keras_attention.training.optimization import LossScale, WeightAverage, average_decay, learning_rate, make_optimizer
@@ -130,7 +130,7 @@ class Trainer:
             CheckpointError: the run folder holds the checkpoints of another training, or damaged ones only.
             TrainingError: 20 updates in a row, or every validation, came out not finite.
         """
-        store, _ = vectorized(self.model, train_examples, self.recipe, "training", self.recipe.training.max_length)
+        store = vectorized(self.model, train_examples, self.recipe, "training", self.recipe.training.max_length)[0]
         valid_store, valid_examples = vectorized(self.model, valid_examples, self.recipe, "validation", 0)
         self.plan = BatchPlan(store.lengths, **self.recipe.training.batch_limit, seed=self.recipe.training.seed)
         self.validator = Validator(self.model, self.recipe, valid_examples, valid_store, self.strategy)
@@ -273,7 +273,8 @@ class Trainer:
         better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best)
         state.stale = 0 if better else state.stale + 1
         state.validated_step = state.step
-        state.history.append({"step": state.step, "seconds": round(state.seconds, 1), **scores, **notes})
+        finite = {name: number if math.isfinite(number) else None for name, number in scores.items()}  # JSON has no NaN
+        state.history.append({"step": state.step, "seconds": round(state.seconds, 1), **finite, **notes})
         if better:
             state.best, state.best_step = value, state.step
             if self.chief:
@@ -320,6 +321,7 @@ class Trainer:
                 "best model. Expected a training that converges; lower optimizer.learning_rate or look at the data."
             )
         self._meter.stop()
+        self._meet()
         self.folder.load_best(self.model)
         return FitResult(
             metric=config.early_stopping.metric,
@@ -333,8 +335,14 @@ class Trainer:
             stopped_because=reason,
         )
 
+    def _meet(self) -> None:
+        """Before all workers read what one of them writes."""
+        if self._workers > 1:
+            meet(self.strategy)
+
     def _try_average(self, count: int) -> bool:
         """Judges the mean of the last checkpoints; True where it is the best so far."""
+        self._meet()
         paths = self.folder.checkpoints.paths()[-count:]
         if len(paths) < 2:
             return False

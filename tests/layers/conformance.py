@@ -1,7 +1,7 @@
 """The table of all public attention layers. `test_conformance*.py` run each row through each property.
 
-A new layer gets a row here, with a reference written from its paper; a property that its paper breaks goes into the row's `left_out`,
-with the reason, and shows up as a skip.
+A new layer gets a row here, with a reference written from its paper; a property that its paper breaks goes into the
+row's `left_out`, with the reason, and shows up as a skip.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Row:
         name: of the test.
         layer: the class.
         options: its arguments.
-        reference: query (B, Tq, Dq), key (B, Tv, Dk), mask (B, Tq, Tv), the layer's weights by name → weights (B, Tq, Tv).
+        reference: query (B, Tq, Dq), key (B, Tv, Dk), mask (B, Tq, Tv), the layer's own weights by name → weights
+            (B, Tq, Tv).
         key_dim: Dk; the scores without a matrix need Dk = Dq.
         left_out: property → why this layer does not have it.
     """
@@ -89,7 +90,6 @@ class Row:
 
 TABLE = [
     Row("bahdanau", layers.BahdanauAttention, {"units": 8}, soft(reference.additive)),
-    Row("bahdanau_bias", layers.BahdanauAttention, {"units": 8, "use_bias": True}, soft(reference.additive)),
     Row(
         "bahdanau_normalized",
         layers.BahdanauAttention,

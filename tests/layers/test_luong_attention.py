@@ -87,6 +87,17 @@ def test_a_score_layer_of_the_library_can_be_given_too():
     np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
+def test_a_score_with_weights_survives_saving(tmp_path):
+    query, value = keras.Input((None, 7)), keras.Input((None, 6))
+    model = keras.Model([query, value], LuongAttention(scores.AdditiveScore(3))([query, value]))
+    give_values(model, 1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert [w.path for w in loaded.weights] == [w.path for w in model.weights] and len(model.weights) == 3
+    inputs = draw()[:2]
+    np.testing.assert_array_equal(to_float64(loaded(inputs)), to_float64(model(inputs)))
+
+
 def test_unknown_scores_name_the_nearest():
     with pytest.raises(ValueError, match=r"Unknown score 'genral'.*dot, general.*Did you mean 'general'\?"):
         LuongAttention("genral")

@@ -12,17 +12,18 @@ import tensorflow as tf
 
 from keras_attention.training.recipe import Recipe
 
-END, FIRST = 3, 4
+UNKNOWN, END, FIRST = 1, 3, 4
+LETTERS = "abcdefghijkl"
 
 
 class FakeTokenizer:
     vocabulary_size = 16
 
     def encode(self, text: str) -> list[int]:
-        return [FIRST + "abcdefghijkl".index(letter) for letter in text.split()]
+        return [FIRST + LETTERS.index(letter) if letter in LETTERS else UNKNOWN for letter in text.split()]
 
     def decode(self, ids) -> str:
-        return " ".join("abcdefghijkl"[index - FIRST] for index in ids if index >= FIRST)
+        return " ".join(LETTERS[index - FIRST] for index in ids if index >= FIRST)
 
 
 class FakePrediction:
@@ -92,7 +93,7 @@ class FakeModel(keras.Model):
 def sentences(count: int, seed: int = 0) -> list[dict[str, str]]:
     """Copy pairs of 1 to 7 letters."""
     generator = np.random.default_rng(seed)
-    texts = [" ".join(generator.choice(list("abcdefghijkl"), generator.integers(1, 8))) for _ in range(count)]
+    texts = [" ".join(generator.choice(list(LETTERS), generator.integers(1, 8))) for _ in range(count)]
     return [{"source": text, "target": text} for text in texts]
 
 

@@ -58,7 +58,7 @@ def test_only_damaged_files_are_an_error(tmp_path):
     store = save(tmp_path, 1, 2)
     for path in store.paths():
         path.write_bytes(b"no")
-    with pytest.raises(CheckpointError, match="None of the 2 checkpoints .* can be read"):
+    with pytest.raises(CheckpointError, match=r"None of the 2 checkpoints .* can be read"):
         store.newest()
 
 

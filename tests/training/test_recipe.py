@@ -97,6 +97,7 @@ def test_settings_apply_together(path):
         ("training.steps=0", ValueError, "Expected a budget: epochs, steps or minutes"),
         ("training.average_checkpoints=9", ValueError, r"at most training.keep_checkpoints \(3\)"),
         ("tokenizer.vocabulary_size=4", ValueError, "Expected at least 8 pieces"),
+        ("tokenizer.model_type=bpe", ValueError, 'Expected "unigram"'),
         ("version=2", ValueError, "`version` is 2. Expected 1"),
     ],
 )

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -83,14 +84,12 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(tmp_path):
         values.pop("seconds")
         for validation in values["history"]:
             validation.pop("seconds")
-    assert state == other_state and any(later["loss"] > earlier["loss"] for earlier, later in pairs(state["history"]))
+    assert state == other_state and any(
+        later["loss"] > earlier["loss"] for earlier, later in pairwise(state["history"])
+    )
     assert state["stale"] > 0 or state["best_step"] == state["step"]
 
     for part in ("checkpoints/best.safetensors", "best/weights.npz"):
         assert (tmp_path / "whole" / part).read_bytes() == (tmp_path / "killed" / part).read_bytes()
     metadata = [json.loads((tmp_path / name / "best" / "metadata.json").read_text()) for name in ("whole", "killed")]
     assert metadata[0]["scores"] == metadata[1]["scores"]
-
-
-def pairs(items: list) -> list[tuple]:
-    return list(zip(items, items[1:], strict=False))

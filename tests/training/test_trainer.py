@@ -5,9 +5,6 @@ import json
 import logging
 import math
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -21,10 +18,9 @@ from keras_attention.training.readers import DataError
 from keras_attention.training.recipe import Recipe
 from keras_attention.training.run_state import RunState, budget_share, decay_share, reason_to_stop
 from keras_attention.training.trainer import Trainer, TrainingError
+from keras_attention.training.validation import Validator
 from tests.training import fake_model
 from tests.training.fake_model import FakeModel, recipe, sentences
-
-ROOT = Path(__file__).parents[2]
 
 
 class Log(Callback):
@@ -120,28 +116,10 @@ def test_validation_leaves_weights_and_random_state_alone(tmp_path):
         np.testing.assert_array_equal(value, once[name])
 
 
-def test_early_stopping_counts_validations_without_improvement(tmp_path):
-    log = Log()
-    # The rate is 0 from the second step on, so the loss stays what it is.
-    settings = (
-        "optimizer.decay=linear",
-        "training.epochs=1",
-        "training.steps=1000",
-        "training.early_stopping.patience=3",
-    )
-    model = FakeModel()
-    model.trainable = True
-    built = trainer(tmp_path, *settings, model=model, log=log)
-    built.validator_losses = iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
-    original = built._judge
-
-    def judge(notes):
-        loss = next(built.validator_losses)
-        built.validator.scores = lambda: {"loss": loss}
-        return original(notes)
-
-    built._judge = judge
-    result = built.fit(sentences(600), sentences(5, seed=1))
+def test_early_stopping_counts_validations_without_improvement(tmp_path, monkeypatch):
+    log, losses = Log(), iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
+    monkeypatch.setattr(Validator, "scores", lambda self: {"loss": next(losses)})
+    _, result = fit(tmp_path, "training.steps=1000", "training.early_stopping.patience=3", log=log)
     assert result.stopped_because == "3 validations without a better loss"
     assert (result.best_metric, result.best_step, result.steps) == (2.0, 12, 30)
     assert [validation.better for validation in log.validations] == [True, True, False, False, False]
@@ -157,7 +135,7 @@ def test_bleu_chooses_the_best_where_the_recipe_says_so(tmp_path):
 
 
 def test_an_unknown_score_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no score 'blue'. Expected one of loss, bleu, chrf"):
+    with pytest.raises(ValueError, match=r"no score 'blue'. Expected one of loss, bleu, chrf"):
         fit(tmp_path, "training.early_stopping.metric=blue")
 
 
@@ -168,7 +146,7 @@ def test_twenty_updates_in_a_row_that_are_not_finite_end_the_training(tmp_path):
             return loss * (math.nan if training else 1.0), tokens
 
     log = Log()
-    with pytest.raises(TrainingError, match="not finite in 20 updates in a row, up to step 20.*lower"):
+    with pytest.raises(TrainingError, match=r"not finite in 20 updates in a row, up to step 20.*lower"):
         fit(tmp_path, "training.steps=50", model=Poisoned(), log=log)
     assert log.ended == [None]
 
@@ -201,25 +179,31 @@ def test_another_precision_than_the_recipe_says_is_told(tmp_path, caplog):
 
 
 def test_averaged_checkpoints_are_kept_only_if_better(tmp_path):
-    common = ("training.steps=40", "training.keep_checkpoints=5", "optimizer.ema_decay=0")
-    # With a rate this high the last weights jump about their optimum, and their mean lies nearer to it.
-    built, result = fit(tmp_path / "a", *common, "optimizer.learning_rate=0.5", "training.average_checkpoints=5")
-    _, plain = fit(tmp_path / "b", *common, "optimizer.learning_rate=0.5")
-    assert result.best_metric < plain.best_metric
-    assert built.state.history[-1]["averaged_checkpoints"] == 5
-    expected = checkpoints.mean_tensors(
-        built.folder.checkpoints.paths(), [f"model/{weight.path}" for weight in built.model.trainable_variables]
-    )
+    settings = ("training.steps=40", "training.keep_checkpoints=5", "training.average_checkpoints=5",
+                "optimizer.ema_decay=0", "optimizer.name=sgd", "optimizer.clip_norm=0")  # fmt: skip
+    # Targets are chance, so the last weights jump about their optimum at a high rate, and their mean lies nearer to it.
+    targets = sentences(60, seed=2)
+    examples = [
+        {"source": " ".join(["a"] * len(example["target"].split())), "target": example["target"]} for example in targets
+    ]
+    built = trainer(tmp_path / "high", *settings, "optimizer.learning_rate=1.0")
+    result = built.fit(examples, examples)
+    *history, last = built.state.history
+    assert last["averaged_checkpoints"] == 5 and result.best_metric == last["loss"]
+    assert last["loss"] < min(validation["loss"] for validation in history)
+    names = [f"model/{weight.path}" for weight in built.model.trainable_variables]
+    expected = checkpoints.mean_tensors(built.folder.checkpoints.paths(), names)
     for weight, value in zip(built.model.trainable_variables, expected, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
 
-    built, result = fit(tmp_path / "c", *common, "optimizer.learning_rate=0.001", "training.average_checkpoints=5")
-    assert result.best_step == 40 and "averaged_checkpoints" not in built.state.history[-1]
+    built = trainer(tmp_path / "low", *settings, "optimizer.learning_rate=0.01")  # every step is better than the mean
+    assert built.fit(examples, examples).best_step == 40
+    assert all("averaged_checkpoints" not in validation for validation in built.state.history)
 
 
 def test_another_model_or_other_data_cannot_continue_a_run(tmp_path):
     fit(tmp_path, "training.steps=4")
-    with pytest.raises(CheckpointError, match="another model. Expected the same recipe .*resume=False"):
+    with pytest.raises(CheckpointError, match=r"another model. Expected the same recipe .*resume=False"):
         fit(tmp_path, "model.units=9", "training.steps=8")
     with pytest.raises(CheckpointError, match="another data"):
         fit(tmp_path, "training.seed=4", "training.steps=8")
@@ -264,17 +248,17 @@ def test_examples_that_are_too_long_or_refused_are_left_out_only_on_request(tmp_
         trainer(tmp_path, *settings).fit(examples, sentences(5))
     long = sum(len(example["source"].split()) > 3 for example in sentences(20))
     assert f"1 were refused and {long} are too long; {20 - long} are left" in caplog.text
-    with pytest.raises(DataError, match="There is no training example left .* 20 too long"):
+    with pytest.raises(DataError, match=r"There is no training example left .* 20 too long"):
         trainer(tmp_path / "b", "training.max_length=1").fit(sentences(20), sentences(5))
 
 
 def test_a_model_without_weights_and_a_file_for_a_folder_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="has no trainable weights yet. Expected a built model"):
+    with pytest.raises(ValueError, match=r"has no trainable weights yet. Expected a built model"):
         Trainer(keras.Sequential([keras.layers.Dense(2)]), recipe(), tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is a file. Expected a folder"):
+    with pytest.raises(ValueError, match=r"is a file. Expected a folder"):
         trainer(tmp_path / "file")
-    with pytest.raises(ValueError, match="`resume` is 'yes'. Expected \"auto\""):
+    with pytest.raises(ValueError, match=r"`resume` is 'yes'\. Expected"):
         trainer(tmp_path, resume="yes")
 
 
@@ -336,58 +320,6 @@ def test_progress_on_a_terminal_is_a_bar(tmp_path):
     )
     assert "step 6  loss" in stream.getvalue() and "valid loss" in stream.getvalue()
     assert "finished after step 6" in stream.getvalue()
-
-
-REPLICAS = """
-import json, sys
-import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-from keras_attention.training.trainer import Trainer
-from tests.training.fake_model import FakeModel, recipe, sentences
-from tests.training.test_trainer import Log, outside
-
-settings = ["training.batch_size=5", "training.accumulate=" + sys.argv[2], "optimizer.clip_norm=0.2"]
-found = []
-for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])):
-    log = Log()
-    with strategy.scope():
-        model = FakeModel(dropout=0.0)
-    if strategy.num_replicas_in_sync == 2:
-        outside(strategy)
-    trainer = Trainer(model, recipe(*settings), f"{sys.argv[1]}/{len(found)}", strategy, callbacks=[log])
-    # 41 sentences in batches of 5: parts of 3 and 2, and the last batch of an epoch has one sentence for two replicas.
-    trainer.fit(sentences(41), sentences(11, seed=1))
-    found.append({
-        "losses": [report.loss for report in log.reports],
-        "norms": [report.gradient_norm for report in log.reports],
-        "validation": [validation.scores["loss"] for validation in log.validations],
-        "kernel": model.output_layer.kernel.numpy().ravel().tolist(),
-    })
-print(json.dumps(found))
-"""
-
-
-def outside(strategy):
-    """A model from outside the strategy must be refused."""
-    with pytest.raises(ValueError, match=r"were made outside the strategy. Expected .* `with strategy.scope\(\):`"):
-        Trainer(FakeModel(), recipe(), "never", strategy, callbacks=[])
-
-
-@pytest.mark.slow
-@pytest.mark.ci
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_two_devices_give_the_losses_of_one(tmp_path, accumulate):
-    command = [sys.executable, "-c", REPLICAS, str(tmp_path), str(accumulate)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    one, two = json.loads(done.stdout.splitlines()[-1])
-    assert len(one["losses"]) == len(two["losses"]) == 24
-    for name in ("losses", "norms", "validation"):
-        np.testing.assert_allclose(two[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
-    # Adam divides by the root of the second moment: a rounding error of a small gradient becomes one of the rate's size.
-    np.testing.assert_allclose(two["kernel"], one["kernel"], atol=1e-4)
 
 
 def test_the_batches_of_a_step_are_what_the_plan_says(tmp_path):

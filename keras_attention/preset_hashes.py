@@ -1,0 +1,33 @@
+"""The SHA-256 of the metadata of each preset that comes with the library; that file holds the hashes of all the others.
+
+After a change below `zoo/`, `python -m keras_attention.preset_hashes` writes the table again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+METADATA_SHA256: dict[str, str] = {}
+
+
+def computed(zoo_folder: Path) -> dict[str, str]:
+    """The table as it should be for the presets in a folder."""
+    paths = (path for path in sorted(zoo_folder.glob("*/metadata.json")) if not path.parent.name.startswith(("_", ".")))
+    return {path.parent.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def rewritten(source: str, table: dict[str, str]) -> str:
+    """The source of this module with another table."""
+    lines = "".join(f'    "{name}": "{digest}",\n' for name, digest in sorted(table.items()))
+    whole = f"METADATA_SHA256: dict[str, str] = {{\n{lines}}}\n" if table else "METADATA_SHA256: dict[str, str] = {}\n"
+    return re.sub(r"^METADATA_SHA256: .*?\}\n", lambda _: whole, source, count=1, flags=re.MULTILINE | re.DOTALL)
+
+
+if __name__ == "__main__":
+    from keras_attention.resources import data_folder
+
+    found = computed(data_folder("zoo"))
+    Path(__file__).write_text(rewritten(Path(__file__).read_text("utf-8"), found), "utf-8")
+    print(f"{len(found)} presets: {', '.join(found) or 'none'}")

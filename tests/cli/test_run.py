@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_attention import cli
+from keras_attention.maps import AttentionMap
+
+TEXT, OTHER = "Where is the library?", "It is raining again."
+LONG = "the " * 40
+
+
+def outputs(model, *texts, **options) -> list[str]:
+    return [one.output for one in model.run(list(texts), beam_size=1, **options)]
+
+
+def test_texts_give_a_line_each(call, loaded):
+    done = call("run", "tiny", TEXT, OTHER, "--beam", 1)
+    assert done == (0, "".join(f"{line}\n" for line in outputs(loaded, TEXT, OTHER)), "")
+    assert len(set(done.out.splitlines())) == 2
+
+
+def test_a_folder_is_opened(call, preset, model):
+    assert call("run", preset, TEXT, "--beam", 1) == (0, outputs(model, TEXT)[0] + "\n", "")
+
+
+def test_the_options_reach_the_search(call, loaded):
+    done = call("run", "tiny", TEXT, "--beam", 3, "--n-best", 2, "--length-penalty", 0.5, "--max-length", 9)
+    wanted = loaded.run(TEXT, beam_size=3, n_best=2, length_penalty=0.5, max_length=9)
+    best, second = wanted, wanted.alternatives[0]
+    assert done.out == f"{best.score:.4f}\t{best.output}\n{second.score:.4f}\t{second.output}\n"
+    assert call("run", "tiny", TEXT).out == loaded.run(TEXT).output + "\n"
+
+
+def test_json_has_all_that_was_found(call, loaded):
+    done = call("run", "tiny", TEXT, OTHER, "--beam", 3, "--n-best", 2, "--json")
+    found = [json.loads(line) for line in done.out.splitlines()]
+    wanted = loaded.run([TEXT, OTHER], beam_size=3, n_best=2)
+    assert (done.status, done.err, len(found)) == (0, "", 2)
+    for values, text, prediction in zip(found, (TEXT, OTHER), wanted, strict=True):
+        (seen,), (second,) = prediction.attention, prediction.alternatives
+        assert list(values) == ["input", "output", "score", "attention", "alternatives"]
+        assert (values["input"], values["output"]) == (text, prediction.output)
+        assert values["score"] == pytest.approx(prediction.score)
+        (plain,) = values["attention"]
+        assert set(plain) == {"name", "rows", "columns", "weights"}
+        assert (plain["rows"], plain["columns"]) == (list(seen.rows), list(seen.columns))
+        np.testing.assert_allclose(plain["weights"], seen.weights, atol=1e-6)
+        (alternative,) = values["alternatives"]
+        assert set(alternative) == {"output", "score", "attention"}
+        assert alternative["output"] == second.output
+        assert alternative["attention"][0]["rows"] == list(second.attention[0].rows)
+
+
+def test_attention_is_computed_only_where_it_is_asked_for(call, loaded, monkeypatch, tmp_path):
+    asked = []
+
+    def run(texts, **options):
+        asked.append(options["attention"])
+        return []
+
+    monkeypatch.setattr(type(loaded), "run", lambda self, texts, **options: run(texts, **options))
+    monkeypatch.setattr(
+        "keras_attention.cli.running.predicted", lambda model, inputs, options: model.run([], **options)
+    )
+    for more in ([], ["--json"], ["--attention", "-"], ["--attention", tmp_path / "a.png"]):
+        monkeypatch.setattr("keras_attention.cli.running.rendered", lambda *_: [])
+        monkeypatch.setattr("keras_attention.cli.running.draw", lambda *_: None)
+        assert call("run", "tiny", TEXT, *more).status == 0
+    assert asked == [False, True, True, True]
+
+
+def test_a_map_for_the_terminal_stands_below_the_output(call, loaded):
+    done = call("run", "tiny", TEXT, "--beam", 1, "--attention", "-")
+    (seen,) = loaded.run(TEXT, beam_size=1).attention
+    assert done.out == f"{outputs(loaded, TEXT)[0]}\n{seen.text(color=False)}\n\n"
+
+
+@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".html", b"<!DOCTYPE html>")])
+def test_maps_are_drawn_into_files(call, loaded, tmp_path, suffix, start):
+    single = tmp_path / f"map{suffix}"
+    assert call("run", "tiny", TEXT, "--beam", 1, "--attention", single)[::2] == (0, "")
+    assert single.read_bytes()[: len(start)].lower() == start.lower()
+
+
+def test_maps_of_several_inputs_are_numbered_by_the_inputs(call, loaded, tmp_path):
+    (tmp_path / "in.txt").write_text(f"{TEXT}\n\n{OTHER}\n")
+    assert call("run", "x", "--file", tmp_path / "in.txt", "--beam", 1, "--attention", tmp_path / "m.html").status == 0
+    assert sorted(path.name for path in tmp_path.glob("m*")) == ["m-1.html", "m-3.html"]
+    assert "raining" not in (tmp_path / "m-1.html").read_text("utf-8").replace("▁", "")
+
+
+def test_several_maps_of_one_input_carry_their_names(tmp_path):
+    from keras_attention.cli import running
+
+    maps = [AttentionMap(name, "layer", "dot", np.eye(2), ["a", "b"], ["c", "d"]) for name in ("words", "sentences")]
+    running.draw([SimpleNamespace(attention=maps)], [tmp_path / "m.html"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m-sentences.html", "m-words.html"]
+
+
+def test_standard_input_is_read(call, loaded, monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(f"{OTHER}\r\n{TEXT}".encode())))
+    assert call("run", "x", "--file", "-", "--beam", 1).out.splitlines() == outputs(loaded, OTHER, TEXT)
+
+
+def test_the_output_file_is_written_whole(call, loaded, tmp_path):
+    (tmp_path / "in.txt").write_text(f"{TEXT}\n{OTHER}\n")
+    (tmp_path / "out.txt").write_text("old")
+    assert call("run", "x", "--file", tmp_path / "in.txt", "--out", tmp_path / "out.txt", "--beam", 1) == (0, "", "")
+    assert (tmp_path / "out.txt").read_text("utf-8").splitlines() == outputs(loaded, TEXT, OTHER)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+
+
+def test_an_empty_line_stays_in_place_and_is_told(call, loaded, tmp_path):
+    (tmp_path / "in.txt").write_text(f"\n{TEXT}\n \u00a0\n{OTHER}\n")
+    done = call("run", "x", "--file", tmp_path / "in.txt", "--beam", 1)
+    first, second = outputs(loaded, TEXT, OTHER)
+    assert done.out == f"\n{first}\n\n{second}\n"
+    assert (
+        done.err == f"keras-attention: warning: 2 empty lines gave empty output; the first: {tmp_path / 'in.txt'}:1\n"
+    )
+    rows = [
+        json.loads(line)
+        for line in call("run", "x", "--file", tmp_path / "in.txt", "--beam", 1, "--json").out.splitlines()
+    ]
+    assert rows[0] == {"input": "", "output": "", "score": None, "attention": [], "alternatives": []}
+    assert [row["output"] for row in rows] == ["", first, "", second]
+
+
+def test_bad_lines_are_refused_or_left_empty(call, loaded, tmp_path):
+    file = tmp_path / "in.txt"
+    file.write_bytes(f"{TEXT}\n{LONG}\n".encode() + b"caf\xe9\n" + f"{OTHER}\n".encode())
+    done = call("run", "x", "--file", file, "--beam", 1)
+    assert (done.status, done.out) == (1, "")
+    assert re.fullmatch(rf"keras-attention: {re.escape(str(file))}:3: invalid UTF-8 at byte 4 .*\n", done.err)
+    done = call("run", "x", "--file", file, "--beam", 1, "--skip-bad")
+    first, last = outputs(loaded, TEXT, OTHER)
+    assert (done.status, done.out) == (0, f"{first}\n\n\n{last}\n")
+    assert re.fullmatch(
+        rf"keras-attention: warning: 2 bad lines .*: {re.escape(str(file))}:2: The source has .*\n", done.err
+    )
+    file.write_text(f"{TEXT}\n{LONG}\n")
+    done = call("run", "x", "--file", file, "--beam", 1)
+    assert (done.status, done.out) == (1, "")
+    assert re.fullmatch(rf"keras-attention: {re.escape(str(file))}:2: The source has \d+ pieces.*\n", done.err)
+
+
+LINES = st.one_of(st.sampled_from(["", " ", "\t"]), st.text(alphabet="the raing.?é\u2028\x85", min_size=1, max_size=12))
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(LINES, min_size=1, max_size=6), ended=st.booleans())
+def test_every_line_has_its_output_line(loaded, tmp_path, lines, ended):
+    ended = ended or lines[-1] == ""  # a last line without end and without text is none
+    (tmp_path / "in.txt").write_bytes(("\n".join(lines) + "\n" * ended).encode())
+    assert (
+        cli.main(["run", "x", "--file", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.txt"), "--beam", "1"])
+        == 0
+    )
+    found = (tmp_path / "out.txt").read_bytes().decode().removesuffix("\n").split("\n")
+    texts = [line for line in lines if line.strip()]
+    answers = iter(outputs(loaded, *texts, attention=False))
+    assert found == [next(answers) if line.strip() else "" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ([], 2, "run: Give either TEXT or --file F"),
+        (["Hi.", "--file", "{in}"], 2, "run: Give either TEXT or --file F"),
+        ([""], 1, "TEXT is empty"),
+        (["Hi.", " \u00a0"], 1, "TEXT 2 is empty"),
+        (["caf\udce9"], 1, "TEXT is not UTF-8"),
+        (["Hi.", "--beam", "0"], 2, "run: Invalid value for '--beam': .*1"),
+        (["Hi.", "--beam", "2", "--n-best", "3"], 2, "run: --n-best 3 is more than --beam 2"),
+        (["Hi.", "--length-penalty", "inf"], 2, "run: --length-penalty inf is not a finite number"),
+        (["Hi.", "--colour"], 2, "run: No such option: --colour"),
+        (["Hi.", "--json", "--attention", "-"], 2, "run: --json and --attention - both want stdout"),
+        (["Hi.", "--attention", "map.gif"], 2, r"run: --attention 'map\.gif' must end in \.png"),
+        (["Hi.", "--attention", "{tmp}/none/map.png"], 1, "Cannot write into .*none: there is no such folder"),
+        (["Hi.", "--out", "{tmp}/none/out.txt"], 1, "Cannot write into .*none: there is no such folder"),
+        (["Hi.", "--out", "{tmp}"], 1, "Cannot write .*: it is a folder"),
+        (["Hi.", "--out", "{in}/out.txt"], 1, r"Cannot write into .*in\.txt: .* is a file"),
+        (["--file", "{tmp}/none.txt"], 1, r".*none\.txt: no such file"),
+        (["--file", "{tmp}"], 1, ".*: this is a folder"),
+        (["--file", "{cut}"], 1, r".*cut\.txt\.gz:.* the gzip data is damaged, cut short"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_found_before_the_model_is_loaded(call, not_loaded, tmp_path, arguments, status, message):
+    import gzip
+
+    (tmp_path / "in.txt").write_text("Hi.\n")
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(TEXT.encode() * 50)[:-12])
+    names = {"tmp": tmp_path, "in": tmp_path / "in.txt", "cut": tmp_path / "cut.txt.gz"}
+    done = call("run", "x", *(re.sub(r"\{(\w+)\}", lambda name: str(names[name[1]]), text) for text in arguments))
+    assert (done.status, done.out) == (status, "")
+    assert re.fullmatch(f"keras-attention: {message}.*\n", done.err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([LONG], "TEXT: The source has .* pieces"),
+        ([TEXT, "--beam", "100"], "`beam_size` must be an int from 1 to 80"),
+    ],
+)
+def test_what_only_the_model_can_tell_is_one_line_too(call, loaded, arguments, message):
+    done = call("run", "x", *arguments)
+    assert (done.status, done.out) == (1, "")
+    assert re.fullmatch(f"keras-attention: {message}.*\n", done.err)
+
+
+def test_a_model_of_several_inputs_is_refused_clearly(call, loaded, monkeypatch):
+    monkeypatch.setattr(type(loaded), "input_columns", 2)
+    done = call("run", "x", TEXT)
+    assert (done.status, done.out) == (1, "")
+    assert "reads source, target together" in done.err
+
+
+def change(path: Path, update) -> None:
+    values = json.loads(path.read_text("utf-8"))
+    update(values)
+    path.write_text(json.dumps(values), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("whole", "message"),
+    [(False, r"config\.json is not the file .* SHA-256 differs"), (True, "Unknown key 'unitz'.* 'units'")],
+)
+def test_a_damaged_preset_is_one_line(call, preset, tmp_path, whole, message):
+    import hashlib
+    import shutil
+
+    folder = shutil.copytree(preset, tmp_path / "preset")
+    change(folder / "config.json", lambda values: values["model"].update(unitz=values["model"].pop("units")))
+    if whole:
+        digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
+        change(folder / "metadata.json", lambda values: values["files"].update({"config.json": digest}))
+    done = call("run", folder, TEXT)
+    assert (done.status, done.out) == (1, "")
+    assert re.fullmatch(f"keras-attention: .*{message}.*\n", done.err)

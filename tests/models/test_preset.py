@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from keras_attention.models import preset
+from tests.tiny import METADATA, PAIRS, make_model, make_preset
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_preset(tmp_path / "tiny")
+
+
+def rewrite(folder, name, change):
+    """Changes a JSON file of a preset, and the hash of it that the metadata holds."""
+    path = folder / name
+    values = json.loads(path.read_text("utf-8"))
+    change(values)
+    path.write_text(json.dumps(values), "utf-8")
+    if name != preset.METADATA_FILE:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        rewrite(folder, preset.METADATA_FILE, lambda metadata: metadata["files"].update({name: digest}))
+
+
+def test_a_preset_comes_back_as_it_was(folder):
+    model, copy = make_model(), preset.load(folder)
+    for one, two in zip(model.weights, copy.weights, strict=True):
+        assert one.path == two.path
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+    assert copy.config == model.config
+    assert copy.tokenizer.model_bytes == model.tokenizer.model_bytes
+    assert copy.translate(PAIRS[0][0]).output == model.translate(PAIRS[0][0]).output
+    assert copy.metadata["headline"] == METADATA["headline"]
+    assert copy.metadata["parameters"] == model.count_params()
+
+
+def test_saving_again_keeps_the_card(folder):
+    make_model(seed=8).save_to_preset(folder, METADATA)
+    assert (folder / "README.md").read_text("utf-8").startswith("# tiny")
+    np.testing.assert_array_equal(preset.load(folder).weights[0], make_model(seed=8).weights[0])
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_weights_are_stored_in_half_precision(folder):
+    model = make_model()
+    assert (folder / preset.WEIGHTS_FILE).stat().st_size < 2 * model.count_params() + 6000
+
+
+@pytest.mark.parametrize("name", [preset.WEIGHTS_FILE, preset.CONFIG_FILE, "tokenizer/sentencepiece.model"])
+@pytest.mark.parametrize("damage", ["flipped", "truncated", "missing"])
+def test_a_damaged_file_is_named(folder, name, damage):
+    path = folder / name
+    data = bytearray(path.read_bytes())
+    if damage == "missing":
+        path.unlink()
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data if damage == "flipped" else data[:-7])
+    kind = FileNotFoundError if damage == "missing" and name == preset.CONFIG_FILE else preset.PresetError
+    with pytest.raises(kind, match=name.split("/")[-1].replace(".", r"\.")):
+        preset.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values.update(version=9), "has version 9; this release reads version 1"),
+        (lambda values: values.update(family="translations"), "Unknown model family 'translations'.*Did you mean 'translation'"),
+        (lambda values: values.update(code="x"), "has the unknown key 'code'"),
+        (lambda values: values["model"].update(unitz=3), "Unknown key 'unitz'.*Did you mean 'units'"),
+        (lambda values: values["model"].update(units=-2), "`units` must be an int >= 1"),
+        (lambda values: values.pop("model"), "has no `model`"),
+    ],
+)
+def test_a_bad_config_is_named(folder, change, message):
+    rewrite(folder, preset.CONFIG_FILE, change)
+    with pytest.raises(preset.PresetError, match=message):
+        preset.load(folder)
+
+
+def test_weights_that_do_not_fit_the_config_are_refused(folder):
+    rewrite(folder, preset.CONFIG_FILE, lambda values: values["model"].update(num_layers=2))
+    with pytest.raises(preset.PresetError, match="does not fit its config.json"):
+        preset.load(folder)
+    rewrite(folder, preset.CONFIG_FILE, lambda values: values["model"].update(num_layers=1, embedding_dim=10))
+    with pytest.raises(preset.PresetError, match="has shape .* the model wants"):
+        preset.load(folder)
+
+
+def test_a_file_outside_the_folder_is_never_read(folder):
+    rewrite(folder, preset.METADATA_FILE, lambda values: values["files"].update({"../secret": "0" * 64}))
+    with pytest.raises(preset.PresetError, match="outside of its folder"):
+        preset.load(folder)
+
+
+def test_other_metadata_than_the_release_knows_is_refused(folder):
+    right = hashlib.sha256((folder / preset.METADATA_FILE).read_bytes()).hexdigest()
+    assert preset.load(folder, metadata_sha256=right).metadata["task"] == "translation"
+    with pytest.raises(preset.PresetError, match="is not the file of this release"):
+        preset.load(folder, metadata_sha256="0" * 64)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "\udcff"])
+def test_metadata_that_is_no_json_object_is_refused(folder, text):
+    (folder / preset.METADATA_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(preset.PresetError, match="metadata.json"):
+        preset.load(folder)
+
+
+def test_weights_too_large_for_half_precision_are_not_written(tmp_path):
+    model = make_model()
+    model.weights[0].assign(np.full(model.weights[0].shape, 1e6))
+    with pytest.raises(preset.PresetError, match="not finite, or too large for float16"):
+        preset.save(model, tmp_path / "large")
+
+
+def test_an_empty_folder_is_no_preset(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no preset in"):
+        preset.load(tmp_path)
