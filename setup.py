@@ -19,8 +19,17 @@ EXTRAS = {
     "onnx": ["onnxruntime>=1.20"],
     "eval": ["sacrebleu>=2.4", "rouge-score>=0.1.2", "seqeval>=1.2"],
     "backends": ["jax>=0.5", "torch>=2.6"],
-    "test": ["pytest>=8", "pytest-cov>=5", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.6", "jax>=0.5", "build>=1.2",
-             "setuptools>=77", "wheel>=0.43"],
+    "test": [
+        "pytest>=8",
+        "pytest-cov>=5",
+        "pytest-xdist>=3.6",
+        "hypothesis>=6.100",
+        "ruff>=0.6",
+        "jax>=0.5",
+        "build>=1.2",
+        "setuptools>=77",
+        "wheel>=0.43",
+    ],
 }
 EXTRAS["test"] += EXTRAS["litert"] + EXTRAS["onnx"] + EXTRAS["eval"]
 EXTRAS["all"] = sorted({requirement for extra in EXTRAS.values() for requirement in extra})

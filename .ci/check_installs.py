@@ -1,6 +1,8 @@
-"""Shows that presets and recipes reach the user from a checkout, `pip install -e .`, `pip install .`, a wheel and an sdist.
+"""Shows that presets and recipes reach the user from a checkout, `pip install -e .`, `pip install .`, a wheel and an
+sdist.
 
-Each way gets an environment of its own that borrows the dependencies of the one this runs in, and is tried from inside and from outside
+Each way gets an environment of its own that borrows the dependencies of the one this runs in, and is tried from inside
+and from outside
 of the tree: the zoo is listed, the recipes are found, and the flagship translates.
 """
 
@@ -25,14 +27,20 @@ from keras_attention import resources
 entries = [entry.name for entry in ka.zoo.list()]
 recipes = sorted(path.name for path in resources.data_folder("training").glob("*.yaml"))
 translation = ka.zoo.load("nmt_luong").translate("Where is the library?").output
-print(json.dumps({"entries": entries, "recipes": recipes, "translation": translation, "package": str(pathlib.Path(ka.__file__).parent)}))
+print(json.dumps({"entries": entries, "recipes": recipes, "translation": translation, "package":
+str(pathlib.Path(ka.__file__).parent)}))
 """
 
 
 def run(*command, cwd=None, **environment):
     keep = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env={**keep, **environment}, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**keep, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
@@ -81,8 +89,8 @@ def main():
         for way, target in ways.items():
             python = new_environment(temporary / f"venv-{way}")
             if target is not None:
-                run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-build-isolation",
-                    *target, cwd=temporary)  # fmt: skip
+                pip = [sys.executable, "-m", "pip", "--python", python]
+                run(*pip, "install", "--quiet", "--no-deps", "--no-build-isolation", *target, cwd=temporary)
             for place, folder in (("inside", tree), ("outside", temporary)):
                 environment = {"PYTHONPATH": str(tree)} if way == "checkout" else {}
                 found = json.loads(run(python, "-c", TRIAL, cwd=folder, **environment).splitlines()[-1])

@@ -2,7 +2,8 @@
 
     python benchmarks/cold_start.py
 
-A process that imports TensorFlow and does nothing stands beside `run`, as the floor that no user of TensorFlow gets below.
+A process that imports TensorFlow and does nothing stands beside `run`, as the floor that no user of TensorFlow gets
+below.
 """
 
 from __future__ import annotations

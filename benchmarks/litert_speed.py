@@ -2,8 +2,8 @@
 
     python benchmarks/litert_speed.py --data test.tsv
 
-Both sides translate the same sentences in turn, in float32 and int8, with one thread and two. TensorFlow reads its number of threads only
-once, so each number of threads runs in a process of its own.
+Both sides translate the same sentences in turn, in float32 and int8, with one thread and two. TensorFlow reads its
+number of threads only once, so each number of threads runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def measure(data: Path, threads: int, sentences: int, rounds: int, entry: str):
     sources = [np.array([model.vectorize({"source": text})["source"]], np.int32) for text in chosen]
     graph = model.serving_functions(batch_size=1)["ids"].get_concrete_function()
     tensors = [tf.constant(source) for source in sources]
-    print(f"{threads} thread(s), {len(sources)} sentences of {np.mean([one.shape[1] for one in sources]):.1f} pieces", flush=True)
+    print(
+        f"{threads} thread(s), {len(sources)} sentences of {np.mean([one.shape[1] for one in sources]):.1f} pieces",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as folder:
         for quantize in (None, "int8"):
             path = Path(folder, f"{quantize or 'float32'}.tflite")

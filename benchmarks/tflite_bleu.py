@@ -1,6 +1,7 @@
-"""What a smaller file costs: BLEU of the float32, float16 and int8 TFLite files, run by LiteRT, and of the model itself.
+"""What a smaller file costs: BLEU of the float32, float16 and int8 TFLite files, run by LiteRT, and of the model
+itself.
 
-    python benchmarks/tflite_bleu.py --data test.tsv --sentences 500
+python benchmarks/tflite_bleu.py --data test.tsv --sentences 500
 """
 
 from __future__ import annotations

@@ -1,15 +1,19 @@
-"""The model of TensorFlow's public tutorial "Neural machine translation with attention", as a yardstick for `nmt_luong`.
+"""The model of TensorFlow's public tutorial "Neural machine translation with attention", as a yardstick for
+`nmt_luong`.
 
-Own code after the tutorial's description: embeddings and GRUs of 256, a bidirectional encoder whose directions are summed, one GRU as
-decoder, attention by `keras.layers.MultiHeadAttention` with one head over all steps, added and layer-normalised; Adam at its defaults,
-batches of 64 in random order, masked cross entropy, greedy decoding. It gets what our preset gets: the same pieces, casing, pairs, split
-and training minutes. Two things are kinder than the tutorial: the whole budget is used instead of stopping at the first three bad
+Own code after the tutorial's description: embeddings and GRUs of 256, a bidirectional encoder whose directions are
+summed, one GRU as decoder, attention by `keras.layers.MultiHeadAttention` with one head over all steps, added and
+layer-normalised; Adam at its defaults, batches of 64 in random order, masked cross entropy, greedy decoding. It gets
+what our preset gets: the same pieces, casing, pairs, split and training minutes. Two things are kinder than the
+    tutorial: the whole budget is used instead of stopping at the first three bad
 validations, and the weights with the best validation loss are kept.
 
-    taskset -c 0 python benchmarks/tutorial_nmt.py --data DIR --tokenizer zoo/nmt_luong/tokenizer --minutes 70 --out runs/tutorial_nmt
+    taskset -c 0 python benchmarks/tutorial_nmt.py --data DIR --tokenizer zoo/nmt_luong/tokenizer --minutes 70 --out
+    runs/tutorial_nmt
 
-`DIR` holds train.tsv, valid.tsv and test.tsv as `training/prepare_tatoeba.py` writes them. Minutes are the process's CPU time over the
-number of cores that it may use, as in the recipe of `nmt_luong`, so that other work on the machine does not count.
+`DIR` holds train.tsv, valid.tsv and test.tsv as `training/prepare_tatoeba.py` writes them. Minutes are the process's
+CPU time over the number of cores that it may use, as in the recipe of `nmt_luong`, so that other work on the machine
+does not count.
 """
 
 from __future__ import annotations
@@ -154,7 +158,9 @@ def outputs_of(model, sources, tokenizer):
     outputs = [""] * len(sources)
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]
-        padded = tf.ragged.constant([[*tokenizer.encode(sources[row]), END] for row in rows], dtype=tf.int32).to_tensor()
+        padded = tf.ragged.constant(
+            [[*tokenizer.encode(sources[row]), END] for row in rows], dtype=tf.int32
+        ).to_tensor()
         for row, ids in zip(rows, model.translate(padded).numpy(), strict=True):
             outputs[row] = tokenizer.decode(ids.tolist())
     return outputs
@@ -179,7 +185,12 @@ def main():
     model.fit(train, epochs=1, steps_per_epoch=10**9, verbose=0, callbacks=[budget])
     wall = (time.time() - budget.wall) / 60
     model.load_weights(options.out / "best.weights.h5")
-    report = {"minutes": round(budget.used / 60, 1), "wall_minutes": round(wall, 1), "steps": budget.step, "seed": options.seed}
+    report = {
+        "minutes": round(budget.used / 60, 1),
+        "wall_minutes": round(wall, 1),
+        "steps": budget.step,
+        "seed": options.seed,
+    }
     report["parameters"] = model.count_params()
     for split in ("valid", "test"):
         references: dict[str, list[str]] = {}

@@ -10,7 +10,8 @@ CONTENT_FOLDERS = ("zoo", "training")
 def data_folder(name: str) -> Path:
     """The folder of presets ("zoo") or of recipes ("training").
 
-    In a checkout (also one installed with `pip install -e`) it stands beside the package; a wheel carries it inside, as `_data/`.
+    In a checkout (also one installed with `pip install -e`) it stands beside the package; a wheel carries it inside,
+    as `_data/`.
 
     Raises:
         ValueError: `name` is not a content folder.

@@ -30,12 +30,14 @@ class _Alive(NamedTuple):
 def beam_search(step, state, limits, settings: SearchSettings, beam_size, value_length=0) -> Hypotheses:
     """Keeps the `beam_size` best hypotheses at every step, and apart from them the best that have ended.
 
-    At each step the 2K best continuations of a row are looked at. Those among the first K that end join the finished set, where the
-    K best by `log_probability / length_penalty` stay; the first K that do not end go on. A row stops, and its set is closed, as soon as
-    K hypotheses have finished; at its limit every hypothesis ends. So `beam_size=1` is greedy search.
+    At each step the 2K best continuations of a row are looked at. Those among the first K that end join the finished
+    set, where the K best by `log_probability / length_penalty` stay; the first K that do not end go on. A row stops,
+    and its set is closed, as soon as K hypotheses have finished; at its limit every hypothesis ends. So `beam_size=1`
+    is greedy search.
 
     Args:
-        step: function (ids int32 (B · K,), state) → logits (B · K, V), weights (B · K, Tv), state. It must hold what it knows of the
+        step: function (ids int32 (B · K,), state) → logits (B · K, V), weights (B · K, Tv), state. It must hold what
+            it knows of the
             input repeated `beam_size` times: see `repeat_rows`.
         state: nested tensors, B first; repeated here.
         limits: int32 (B,), 1 … `settings.max_length`. Longest output of each row in tokens, the end token included.

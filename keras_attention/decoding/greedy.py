@@ -13,7 +13,8 @@ def greedy_search(step, state, limits, settings: SearchSettings, value_length=0)
     """Takes the most probable token at every step, until every row has ended.
 
     Args:
-        step: function (ids int32 (B,), state) → logits (B, V), weights (B, Tv), state. It knows no search, the search no model.
+        step: function (ids int32 (B,), state) → logits (B, V), weights (B, Tv), state. It knows no search, the search
+            no model.
         state: nested tensors, B first.
         limits: int32 (B,), 1 … `settings.max_length`. Longest output of each row in tokens, the end token included.
         settings: `SearchSettings`.

@@ -19,7 +19,8 @@ class Hypotheses(NamedTuple):
         length: int32 (B, K), in tokens, the end token included; 0 where fewer than K hypotheses exist.
         score: float32 (B, K), `log_probability / length_penalty`.
         log_probability: float32 (B, K), the sum over the tokens, the end token included.
-        attention: float32 (B, K, T, Tv), the weights of each step; 0 behind the end. Tv is 0 where it was not asked for.
+        attention: float32 (B, K, T, Tv), the weights of each step; 0 behind the end. Tv is 0 where it was not asked
+            for.
     """
 
     ids: tf.Tensor

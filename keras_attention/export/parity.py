@@ -1,4 +1,6 @@
-"""The check that every export must pass: a fresh process runs the file, and its answers are compared with the model's."""
+"""The check that every export must pass: a fresh process runs the file, and its answers are compared with the
+model's.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from keras_attention.models.sequences import pad_rows
 
 __all__ = ["LIMITS", "check", "default_sources", "run_in_fresh_process"]
 
-# Largest difference of scores and weights, by precision. Reduced precision may find other outputs: there the model's own log-probability
-# of what was found may be worse by at most `regret` nats a token, on the mean of the cases.
+# Largest difference of scores and weights, by precision. Reduced precision may find other outputs: there the model's
+# own log-probability of what was found may be worse by at most `regret` nats a token, on the mean of the cases.
 LIMITS = {
     "saved_model": {"score": 1e-5, "attention": 1e-6},
     "float32": {"score": 1e-4, "attention": 1e-4},
@@ -28,13 +30,17 @@ LIMITS = {
 
 
 def default_sources(model, batch_size=None) -> list[np.ndarray]:
-    """Source ids to check with: the samples of the model's metadata, else ids at random; several lengths, two batch sizes."""
+    """Source ids to check with: the samples of the model's metadata, else ids at random; several lengths, two batch
+    sizes.
+    """
     samples = (getattr(model, "metadata", None) or {}).get("samples", [])
     if samples and model.tokenizer is not None:
         rows = [model.vectorize({"source": text})["source"] for text in samples]
     else:
         random = np.random.default_rng(7)
-        rows = [[*random.integers(4, model.config.vocabulary_size, length).tolist(), model.end_id] for length in (1, 4, 9)]
+        rows = [
+            [*random.integers(4, model.config.vocabulary_size, length).tolist(), model.end_id] for length in (1, 4, 9)
+        ]
     sources = [pad_rows([row], model.pad_id) for row in rows]
     return sources if batch_size == 1 else [*sources, pad_rows(rows, model.pad_id)]
 
@@ -51,7 +57,16 @@ def run_in_fresh_process(kind: str, path: Path, signature: str, cases: dict[str,
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         inputs, outputs = Path(folder, "inputs.npz"), Path(folder, "outputs.npz")
         np.savez(inputs, **{f"{case}/{name}": value for case, one in cases.items() for name, value in one.items()})
-        command = [sys.executable, "-m", "keras_attention.export.runner", kind, str(path), signature, str(inputs), str(outputs)]
+        command = [
+            sys.executable,
+            "-m",
+            "keras_attention.export.runner",
+            kind,
+            str(path),
+            signature,
+            str(inputs),
+            str(outputs),
+        ]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -86,9 +101,19 @@ def check(model, kind: str, path: Path, precision: str, expected, sources: list[
     pairs = [(found[str(place)], one) for place, one in enumerate(wanted)]
     for ours, theirs in pairs:
         if set(ours) != set(theirs) or any(ours[key].shape != theirs[key].shape for key in theirs):
-            raise ExportError(f"The exported file has other outputs than the model: {_shapes(ours)}, expected {_shapes(theirs)}.")
+            raise ExportError(
+                f"The exported file has other outputs than the model: {_shapes(ours)}, expected {_shapes(theirs)}."
+            )
     limits = LIMITS[precision]
-    equal = float(np.mean([np.array_equal(ours["ids"][row], theirs["ids"][row]) for ours, theirs in pairs for row in range(len(ours["ids"]))]))
+    equal = float(
+        np.mean(
+            [
+                np.array_equal(ours["ids"][row], theirs["ids"][row])
+                for ours, theirs in pairs
+                for row in range(len(ours["ids"]))
+            ]
+        )
+    )
     result: dict[str, Any] = {"cases": len(pairs), "equal_outputs": round(equal, 4)}
     if "regret" in limits:
         result["regret_nats_per_token"] = round(_regret(model, sources, pairs), 5)
@@ -97,7 +122,9 @@ def check(model, kind: str, path: Path, precision: str, expected, sources: list[
         result |= {name: _difference(pairs, name) for name in ("score", "attention")}
         passed = equal == 1.0 and all(result[name] <= limits[name] for name in ("score", "attention"))
     if not passed:
-        raise ExportError(f"The exported file does not agree with the model, so it was not kept. Found {result}, allowed {limits}.")
+        raise ExportError(
+            f"The exported file does not agree with the model, so it was not kept. Found {result}, allowed {limits}."
+        )
     return result
 
 
@@ -111,7 +138,9 @@ def _regret(model, sources, pairs) -> float:
     for source, pair in zip(sources, pairs, strict=True):
         for side, outputs in enumerate(pair):
             best = np.ascontiguousarray(outputs["ids"][:, 0])
-            total, count = model.loss_terms({"source": tf.constant(source), "target": tf.constant(best)}, training=False)
+            total, count = model.loss_terms(
+                {"source": tf.constant(source), "target": tf.constant(best)}, training=False
+            )
             losses[side] += float(total) / max(float(count), 1.0)
     return (losses[0] - losses[1]) / len(pairs)
 

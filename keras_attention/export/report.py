@@ -46,7 +46,9 @@ def check_target(path: str | os.PathLike, suffix: str) -> Path:
     """
     path = Path(path)
     if suffix and path.suffix != suffix:
-        raise ValueError(f"The file must end in {suffix}. Received {path.name!r}. Rename it, for example to {path.stem + suffix!r}.")
+        raise ValueError(
+            f"The file must end in {suffix}. Received {path.name!r}. Rename it, for example to {path.stem + suffix!r}."
+        )
     folder = path.absolute().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {folder} to write {path.name} into. Make it first.")

@@ -2,7 +2,8 @@
 
     python -m keras_attention.export.runner FORMAT PATH SIGNATURE INPUTS OUTPUTS
 
-`INPUTS` is a .npz whose entries are `<case>/<argument>`; `OUTPUTS` gets `<case>/<output>`. Strings travel as UTF-8 bytes.
+`INPUTS` is a .npz whose entries are `<case>/<argument>`; `OUTPUTS` gets `<case>/<output>`. Strings travel as UTF-8
+bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def run_saved_model(path, signature, cases):
 def run_tflite(path, signature, cases, num_threads=None):
     """cases {name: {argument: array}} → {name: {output: array}}, by LiteRT."""
     runner = tflite_runner(path, signature, num_threads)
-    return {name: {key: np.array(value) for key, value in runner(**arguments).items()} for name, arguments in cases.items()}
+    return {
+        name: {key: np.array(value) for key, value in runner(**arguments).items()} for name, arguments in cases.items()
+    }
 
 
 def tflite_runner(path, signature, num_threads=None):

@@ -29,8 +29,8 @@ def to_saved_model(
     Args:
         model: a `TaskModel`.
         path: folder to write; an existing SavedModel there is replaced.
-        signature: "text": the signatures `text` (strings in and out, the default one) and `ids`; a process that loads it must
-            `import tensorflow_text` first. "ids": `ids` alone, which needs TensorFlow only.
+        signature: "text": the signatures `text` (strings in and out, the default one) and `ids`; a process that loads
+            it must `import tensorflow_text` first. "ids": `ids` alone, which needs TensorFlow only.
         beam_size: int > 0. Hypotheses of the search, and of the output; 1 is greedy.
         length_penalty: float; the model's own by default.
 
@@ -39,7 +39,8 @@ def to_saved_model(
 
     Raises:
         ValueError: an unknown `signature`, or "text" of a model without a tokenizer.
-        ExportError: the SavedModel, loaded in a fresh process, does not say what the model says. Nothing is written then.
+        ExportError: the SavedModel, loaded in a fresh process, does not say what the model says. Nothing is written
+            then.
         OSError: the folder above `path` is missing or cannot be written.
     """
     target = check_target(path, "")
@@ -57,7 +58,9 @@ def to_saved_model(
     with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".export-") as folder:
         draft = Path(folder, "saved_model")
         tf.saved_model.save(module, draft, signatures={**signatures, "serving_default": signatures[signature]})
-        checks = parity.check(model, "saved_model", draft, "saved_model", functions["ids"], parity.default_sources(model))
+        checks = parity.check(
+            model, "saved_model", draft, "saved_model", functions["ids"], parity.default_sources(model)
+        )
         if "text" in functions:
             checks["text"] = _check_text(model, draft, functions["text"])
         place(draft, target)
@@ -73,13 +76,22 @@ def to_saved_model(
 
 def _check_text(model, draft: Path, function) -> dict[str, Any]:
     """Strings in and out, equal to the model's: a batch of several lengths and a batch of one."""
-    samples = (getattr(model, "metadata", None) or {}).get("samples") or ["One.", "A somewhat longer text, with more words."]
-    cases = {"many": {"text": np.array([text.encode() for text in samples])}, "one": {"text": np.array([samples[0].encode()])}}
+    samples = (getattr(model, "metadata", None) or {}).get("samples") or [
+        "One.",
+        "A somewhat longer text, with more words.",
+    ]
+    cases = {
+        "many": {"text": np.array([text.encode() for text in samples])},
+        "one": {"text": np.array([samples[0].encode()])},
+    }
     found = parity.run_in_fresh_process("saved_model", draft, "text", cases)
     for name, arguments in cases.items():
         wanted = function(tf.constant(arguments["text"]))["text"].numpy()
         if not np.array_equal(found[name]["text"].astype(object), wanted):
-            raise ExportError(f"The `text` signature says {found[name]['text'].tolist()}, the model {wanted.tolist()}. Nothing was kept.")
+            raise ExportError(
+                f"The `text` signature says {found[name]['text'].tolist()}, the model {wanted.tolist()}. "
+                f"Nothing was kept."
+            )
     return {"cases": len(samples) + 1, "equal_outputs": 1.0}
 
 

@@ -28,14 +28,15 @@ def to_tflite(
 ) -> ExportReport:
     """Writes a .tflite file with the signature `ids`: one input of any length, searched to the end on the device.
 
-    Inputs: `source` int32 (1, Tv), ended by the end id. Outputs, with K = `beam_size` and T = the model's `max_length`: `ids` (1, K, T),
+    Inputs: `source` int32 (1, Tv), ended by the end id. Outputs, with K = `beam_size` and T = the model's
+        `max_length`: `ids` (1, K, T),
     `length` (1, K), `score` (1, K), `attention` (1, K, T, Tv).
 
     Args:
         model: a `TaskModel`.
         path: file to write, ending in .tflite.
-        quantize: None for float32; "float16" for weights of half the size; "int8" for weights of a quarter, with activations quantised
-            as they come (dynamic range).
+        quantize: None for float32; "float16" for weights of half the size; "int8" for weights of a quarter, with
+            activations quantised as they come (dynamic range).
         beam_size: int > 0; 1 is greedy.
         length_penalty: float; the model's own by default.
 
@@ -44,8 +45,8 @@ def to_tflite(
 
     Raises:
         ValueError: an unknown `quantize`, or another suffix.
-        ExportError: the conversion fails, or the file, run by LiteRT in a fresh process, does not say what the model says (see
-            `parity.LIMITS`). Nothing is written then.
+        ExportError: the conversion fails, or the file, run by LiteRT in a fresh process, does not say what the model
+            says (see `parity.LIMITS`). Nothing is written then.
         OSError: the folder of `path` is missing or cannot be written.
     """
     if quantize not in QUANTIZATIONS:

@@ -17,8 +17,9 @@ FEEDS = ("nothing", "context", "attentional")
 class AttentionDecoder(keras.layers.Layer):
     """Recurrent decoder with attention after the step.
 
-    Luong et al., 2015, sections 3.1 and 3.3: `s_t = f(y_{t-1}, feed, s_{t-1})`, `c_t = attend(s_t)`, `h̃_t = tanh(W_c [c_t; s_t])`
-    (equation 5). `feed` says what the next step gets besides the last token: nothing, the context c, or h̃ (input feeding).
+    Luong et al., 2015, sections 3.1 and 3.3: `s_t = f(y_{t-1}, feed, s_{t-1})`, `c_t = attend(s_t)`, `h̃_t = tanh(W_c
+    [c_t; s_t])` (equation 5). `feed` says what the next step gets besides the last token: nothing, the context c, or
+    h̃ (input feeding).
 
     Where nothing is fed, the states do not depend on the attention: `call` attends for all steps in one product.
 
@@ -64,7 +65,9 @@ class AttentionDecoder(keras.layers.Layer):
         return self.cells[0].project(embedded)
 
     def stepper(self, prepared, dtype, masks=None, training=None):
-        """A function (projected (B, …), state) → h̃ (B, units), weights (B, Tv), state, with all weights cast outside of it."""
+        """A function (projected (B, …), state) → h̃ (B, units), weights (B, Tv), state, with all weights cast outside
+        of it.
+        """
         step_cells = self._cell_stepper(dtype, masks)
         combine_kernel = ops.cast(self.combine_kernel, dtype)
 
@@ -90,7 +93,9 @@ class AttentionDecoder(keras.layers.Layer):
         tops = scan(step, self.project(embedded), state["cells"])  # (B, Tq, units)
         mask = ops.expand_dims(prepared.mask, 1)
         context = self.attention.read(self.attention.align(tops, prepared, mask), prepared.value, training)
-        return ops.tanh(ops.matmul(ops.concatenate([context, tops], axis=-1), ops.cast(self.combine_kernel, tops.dtype)))
+        return ops.tanh(
+            ops.matmul(ops.concatenate([context, tops], axis=-1), ops.cast(self.combine_kernel, tops.dtype))
+        )
 
     def call_step_by_step(self, embedded, encoder_states, prepared, training=None):
         """The same as `call`, attending inside the loop, whatever is fed."""

@@ -14,7 +14,8 @@ class Prediction:
 
     Attributes:
         output: what the task produces, such as a translation (str) or a label.
-        score: float. How good the model finds it; for generated text the log-probability, divided by the length penalty.
+        score: float. How good the model finds it; for generated text the log-probability, divided by the length
+            penalty.
         attention: list of `AttentionMap`, one for each mechanism that looked at the input.
         alternatives: list of `Prediction`, the other answers of an n-best list, best first.
         extra: dict of further values of the task, in JSON types.

@@ -1,9 +1,9 @@
 """Preset folders: how a task model is written to disk and read again, as data only.
 
-    config.json          {"version": 1, "family": …, "model": {…}}
-    tokenizer/           the tokenizer's own file
-    model.safetensors    the weights, float16, by the paths of the variables
-    metadata.json        parameters, scores, recipe, licence, and the SHA-256 of every other file that decides what the model says
+- config.json: `{"version": 1, "family": …, "model": {…}}`
+- tokenizer/: the tokenizer's own file
+- model.safetensors: the weights, float16, by the paths of the variables
+- metadata.json: parameters, scores, recipe, licence, and the SHA-256 of each file above
 """
 
 from __future__ import annotations
@@ -20,10 +20,25 @@ import numpy as np
 
 from keras_attention.models import family_class
 
-__all__ = ["CONFIG_FILE", "METADATA_FILE", "VERSION", "WEIGHTS_FILE", "PresetError", "file_hashes", "load", "read_json", "save"]
+__all__ = [
+    "CONFIG_FILE",
+    "METADATA_FILE",
+    "VERSION",
+    "WEIGHTS_FILE",
+    "PresetError",
+    "file_hashes",
+    "load",
+    "read_json",
+    "save",
+]
 
 VERSION = 1
-CONFIG_FILE, METADATA_FILE, WEIGHTS_FILE, TOKENIZER_FOLDER = "config.json", "metadata.json", "model.safetensors", "tokenizer"
+CONFIG_FILE, METADATA_FILE, WEIGHTS_FILE, TOKENIZER_FOLDER = (
+    "config.json",
+    "metadata.json",
+    "model.safetensors",
+    "tokenizer",
+)
 _MAX_JSON_BYTES = 4 * 2**20
 _MAX_WEIGHT_BYTES = 2 * 2**30
 
@@ -82,11 +97,14 @@ def load(folder: str | os.PathLike, *, dtype=None, metadata_sha256: str | None =
 
     Raises:
         FileNotFoundError: there is no preset in the folder.
-        PresetError: a file is missing, damaged, or has another hash than the metadata says; an unknown version, family or key.
+        PresetError: a file is missing, damaged, or has another hash than the metadata says; an unknown version, family
+            or key.
     """
     folder = Path(folder)
     if not (folder / CONFIG_FILE).is_file():
-        raise FileNotFoundError(f"There is no preset in {folder}: it has no {CONFIG_FILE}. Give a folder that `zoo.save` wrote.")
+        raise FileNotFoundError(
+            f"There is no preset in {folder}: it has no {CONFIG_FILE}. Give a folder that `zoo.save` wrote."
+        )
     metadata = _checked_metadata(folder, metadata_sha256)
     values = read_json(folder / CONFIG_FILE)
     if values.get("version") != VERSION:
@@ -127,7 +145,9 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise PresetError(f"{path} is missing. Copy the whole preset folder again.")
     if path.stat().st_size > _MAX_JSON_BYTES:
-        raise PresetError(f"{path} has {path.stat().st_size} bytes; at most {_MAX_JSON_BYTES} are read. It is no file of ours.")
+        raise PresetError(
+            f"{path} has {path.stat().st_size} bytes; at most {_MAX_JSON_BYTES} are read. It is no file of ours."
+        )
     try:
         values = json.loads(path.read_text("utf-8"))
     except ValueError as error:
@@ -142,10 +162,14 @@ def _checked_metadata(folder: Path, expected: str | None) -> dict[str, Any]:
     path = folder / METADATA_FILE
     metadata = read_json(path)
     if expected is not None and hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-        raise PresetError(f"{path} is not the file of this release: its SHA-256 differs. Reinstall keras-attention-zoo.")
+        raise PresetError(
+            f"{path} is not the file of this release: its SHA-256 differs. Reinstall keras-attention-zoo."
+        )
     files = metadata.get("files")
     if not isinstance(files, dict) or CONFIG_FILE not in files or WEIGHTS_FILE not in files:
-        raise PresetError(f"{path} names no hashes of {CONFIG_FILE} and {WEIGHTS_FILE} under `files`. Save the preset again.")
+        raise PresetError(
+            f"{path} names no hashes of {CONFIG_FILE} and {WEIGHTS_FILE} under `files`. Save the preset again."
+        )
     for name, digest in files.items():
         part = (folder / name).resolve()
         if folder.resolve() not in part.parents:
@@ -153,7 +177,9 @@ def _checked_metadata(folder: Path, expected: str | None) -> dict[str, Any]:
         if not part.is_file():
             raise PresetError(f"{folder / name} is missing. Copy the whole preset folder again.")
         if part.stat().st_size > _MAX_WEIGHT_BYTES or hashlib.sha256(part.read_bytes()).hexdigest() != digest:
-            raise PresetError(f"{folder / name} is not the file that metadata.json describes: its SHA-256 differs. Copy it again.")
+            raise PresetError(
+                f"{folder / name} is not the file that metadata.json describes: its SHA-256 differs. Copy it again."
+            )
     return metadata
 
 
@@ -166,7 +192,9 @@ def _write_weights(model, path: Path):
         with np.errstate(over="ignore"):
             half = value.astype(np.float16)
         if not np.isfinite(half).all():
-            raise PresetError(f"The weight {weight.path} has values that are not finite, or too large for float16. Train it again.")
+            raise PresetError(
+                f"The weight {weight.path} has values that are not finite, or too large for float16. Train it again."
+            )
         if weight.path in tensors:
             raise PresetError(f"Two weights have the path {weight.path}. Give their layers different names.")
         tensors[weight.path] = half
@@ -184,7 +212,9 @@ def _read_weights(model, path: Path):
     wanted = {weight.path: weight for weight in model.weights}
     different = sorted(set(wanted) ^ set(tensors))
     if different:
-        raise PresetError(f"{path} does not fit its {CONFIG_FILE}: {different[0]} is in one of the two only. Save the preset again.")
+        raise PresetError(
+            f"{path} does not fit its {CONFIG_FILE}: {different[0]} is in one of the two only. Save the preset again."
+        )
     for name, weight in wanted.items():
         if tensors[name].shape != tuple(weight.shape):
             raise PresetError(

@@ -1,8 +1,8 @@
 """Recurrent cells whose input projection is apart from the step, so that it leaves the loop.
 
-`project(inputs)` does, for all steps in one product, what depends on the inputs alone; `stepper(dtype)` returns a plain function for the
-rest, with the weights cast once, outside the loop that calls it. `feed_units` adds a second input that is only known step by step: what a
-decoder feeds back.
+`project(inputs)` does, for all steps in one product, what depends on the inputs alone; `stepper(dtype)` returns a
+plain function for the rest, with the weights cast once, outside the loop that calls it. `feed_units` adds a second
+input that is only known step by step: what a decoder feeds back.
 """
 
 from __future__ import annotations
@@ -40,10 +40,14 @@ class RecurrentCell(keras.layers.Layer):
     def build(self, input_shape):
         columns = self.gates * self.units
         self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], columns), initializer="glorot_uniform")
-        self.recurrent_kernel = self.add_weight(name="recurrent_kernel", shape=(self.units, columns), initializer="orthogonal")
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel", shape=(self.units, columns), initializer="orthogonal"
+        )
         self.bias = self.add_weight(name="bias", shape=(columns,), initializer=self.bias_start)
         if self.feed_units:
-            self.feed_kernel = self.add_weight(name="feed_kernel", shape=(self.feed_units, columns), initializer="glorot_uniform")
+            self.feed_kernel = self.add_weight(
+                name="feed_kernel", shape=(self.feed_units, columns), initializer="glorot_uniform"
+            )
         self.built = True
 
     def bias_start(self, shape, dtype=None):
@@ -65,7 +69,9 @@ class RecurrentCell(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_attention")
 class GRUCell(RecurrentCell):
-    """Gated recurrent unit (Cho et al., 2014), in the form in which the reset gate acts after the product, as in cuDNN."""
+    """Gated recurrent unit (Cho et al., 2014), in the form in which the reset gate acts after the product, as in
+    cuDNN.
+    """
 
     gates, num_states = 3, 1
 
@@ -94,7 +100,9 @@ class GRUCell(RecurrentCell):
 
 @keras.saving.register_keras_serializable("keras_attention")
 class LSTMCell(RecurrentCell):
-    """Long short-term memory (Hochreiter and Schmidhuber, 1997, with forget gates), the forget gate's bias starting at 1."""
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997, with forget gates), the forget gate's bias starting at
+    1.
+    """
 
     gates, num_states = 4, 2
 

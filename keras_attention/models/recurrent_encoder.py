@@ -27,7 +27,8 @@ class RecurrentEncoder(keras.layers.Layer):
         mask: bool (B, Tv), True = keep.
 
     Returns:
-        `values` (B, Tv, units), and `states`: for each layer a list of its last states (B, units), the directions side by side.
+        `values` (B, Tv, units), and `states`: for each layer a list of its last states (B, units), the directions side
+        by side.
     """
 
     def __init__(self, cell, units, num_layers=1, bidirectional=True, dropout=0.0, **kwargs):

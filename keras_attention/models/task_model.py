@@ -16,11 +16,11 @@ __all__ = ["TaskModel"]
 class TaskModel(keras.Model):
     """A network with its tokenizer and its configuration.
 
-    It is a `keras.Model`: `summary`, `compile`, `fit`, `save("x.keras")` work as in Keras. Calling it on a padded batch gives logits;
-    `run`, and the verb of its task, take what a person would write and give `Prediction`s.
+    It is a `keras.Model`: `summary`, `compile`, `fit`, `save("x.keras")` work as in Keras. Calling it on a padded
+    batch gives logits; `run`, and the verb of its task, take what a person would write and give `Prediction`s.
 
-    A family gives the class attributes below, builds all its weights in the constructor, and implements `call`, `vectorize`,
-    `loss_terms`, `predict_examples` and `serving_functions`.
+    A family gives the class attributes below, builds all its weights in the constructor, and implements `call`,
+    `vectorize`, `loss_terms`, `predict_examples` and `serving_functions`.
 
     Attributes:
         family, task, verb: str. The family's name, the task's, and the method that does it, such as "translate".
@@ -47,7 +47,8 @@ class TaskModel(keras.Model):
         if tokenizer is not None and tokenizer.vocabulary_size != config.vocabulary_size:
             raise ValueError(
                 f"The tokenizer has {tokenizer.vocabulary_size} pieces, the configuration says "
-                f"vocabulary_size={config.vocabulary_size}. They must agree: use the tokenizer that the model was trained with."
+                f"vocabulary_size={config.vocabulary_size}. They must agree: use the tokenizer that the model was "
+                f"trained with."
             )
         self.config = config
         self.tokenizer = tokenizer
@@ -56,7 +57,8 @@ class TaskModel(keras.Model):
         """Does the model's task.
 
         Args:
-            inputs: one example or a list of them. An example is what the task reads (such as a str), or a dict of columns.
+            inputs: one example or a list of them. An example is what the task reads (such as a str), or a dict of
+                columns.
             options: of the family; see its verb.
 
         Returns:
@@ -92,7 +94,9 @@ class TaskModel(keras.Model):
         raise TypeError(f"{type(self).__name__} defines no `predict_examples`. Every TaskModel must.")
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """The family's own loss, so that `compile(optimizer)` and `fit` need no other; a compiled loss is used where there is one."""
+        """The family's own loss, so that `compile(optimizer)` and `fit` need no other; a compiled loss is used where
+        there is one.
+        """
         if self._compile_loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         loss_sum, count = self.loss_from_logits(y_pred, x[self.columns[-1]] if y is None else y)
@@ -101,7 +105,11 @@ class TaskModel(keras.Model):
         return loss
 
     def get_config(self) -> dict[str, Any]:
-        return {"config": self.config.to_dict(), "name": self.name, "dtype": keras.saving.serialize_keras_object(self.dtype_policy)}
+        return {
+            "config": self.config.to_dict(),
+            "name": self.name,
+            "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
+        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

@@ -37,8 +37,10 @@ class TranslationConfig(ModelConfig):
         bidirectional: whether the encoder reads in both directions.
         score: score of the attention, by name (see `keras_attention.scores.get`).
         score_units: width of the score's hidden layer, for "concat" and "additive".
-        feed: what the decoder's next step gets besides the last token: "nothing", "context" or "attentional" (input feeding).
-        tie_embeddings: "none"; "output": the decoder's embeddings are its output matrix; "all": and the encoder's embeddings too.
+        feed: what the decoder's next step gets besides the last token: "nothing", "context" or "attentional" (input
+            feeding).
+        tie_embeddings: "none"; "output": the decoder's embeddings are its output matrix; "all": and the encoder's
+            embeddings too.
         embedding_dropout: share dropped of the embeddings.
         dropout: share dropped between layers and of the attentional vector h̃.
         label_smoothing: ε of the training loss.
@@ -64,7 +66,13 @@ class TranslationConfig(ModelConfig):
     length_penalty: float = 1.0
 
     def __post_init__(self):
-        for name, low in (("vocabulary_size", 5), ("embedding_dim", 1), ("units", 1), ("num_layers", 1), ("max_length", 2)):
+        for name, low in (
+            ("vocabulary_size", 5),
+            ("embedding_dim", 1),
+            ("units", 1),
+            ("num_layers", 1),
+            ("max_length", 2),
+        ):
             self.check_int(name, low)
         self.check_int("beam_size", 1)
         for name in ("embedding_dropout", "dropout", "label_smoothing"):
@@ -75,7 +83,11 @@ class TranslationConfig(ModelConfig):
         self.check_choice("tie_embeddings", ("none", "output", "all"))
         if self.bidirectional and self.units % 2:
             raise ValueError(f"`units` must be even: each direction has half of them. Received {self.units}.")
-        if isinstance(self.length_penalty, bool) or not isinstance(self.length_penalty, (int, float)) or self.length_penalty < 0:
+        if (
+            isinstance(self.length_penalty, bool)
+            or not isinstance(self.length_penalty, (int, float))
+            or self.length_penalty < 0
+        ):
             raise ValueError(f"`length_penalty` must be a number >= 0. Received {self.length_penalty!r}.")
         scores.get(self.score, units=self.score_units)
 
@@ -84,8 +96,8 @@ class TranslationConfig(ModelConfig):
 class TranslationModel(TaskModel):
     """Sequence to sequence with Luong attention.
 
-    Luong et al., 2015 (arXiv 1508.04025). Differs from the paper: the encoder may be bidirectional, subword pieces instead of words,
-    embeddings may be tied, label smoothing.
+    Luong et al., 2015 (arXiv 1508.04025). Differs from the paper: the encoder may be bidirectional, subword pieces
+    instead of words, embeddings may be tied, label smoothing.
 
     Args:
         config: `TranslationConfig` or the dict of one.
@@ -112,7 +124,12 @@ class TranslationModel(TaskModel):
         self.target_embedding = self._new_embedding("target_embedding")
         tied = config.tie_embeddings == "all"
         self.source_embedding = self.target_embedding if tied else self._new_embedding("source_embedding")
-        common = {"cell": config.cell, "units": config.units, "num_layers": config.num_layers, "dropout": config.dropout}
+        common = {
+            "cell": config.cell,
+            "units": config.units,
+            "num_layers": config.num_layers,
+            "dropout": config.dropout,
+        }
         self.encoder = RecurrentEncoder(bidirectional=config.bidirectional, dtype=policy, name="encoder", **common)
         self.encoder.build((None, None, config.embedding_dim))
         attention = layers.LuongAttention(config.score, units=config.score_units, dtype=policy, name="attention")
@@ -149,8 +166,9 @@ class TranslationModel(TaskModel):
     # The network
 
     def embed(self, embedding, ids, training=None):
-        """ids (…) → (…, E). Times √E (Vaswani et al., 2017, section 3.4): a matrix that is an output layer too has small entries, and
-        without the factor the words would hardly differ for the cells at first, and learn slowly."""
+        """ids (…) → (…, E). Times √E (Vaswani et al., 2017, section 3.4): a matrix that is an output layer too has
+        small entries, and without the factor the words would hardly differ for the cells at first, and learn slowly.
+        """
         return self.embedding_dropout(embedding(ids) * self.config.embedding_dim**0.5, training=training)
 
     def encode(self, source, training=None):
@@ -195,7 +213,9 @@ class TranslationModel(TaskModel):
 
     def _ids(self, column, text):
         if self.tokenizer is None:
-            raise ValueError("The model has no tokenizer, so it cannot read text. Give one to the constructor, as `tokenizer`.")
+            raise ValueError(
+                "The model has no tokenizer, so it cannot read text. Give one to the constructor, as `tokenizer`."
+            )
         ids = self.tokenizer.encode(text)
         if not ids:
             raise ValueError(f"The {column} is empty. Give at least one word.")
@@ -277,7 +297,8 @@ class TranslationModel(TaskModel):
         Args:
             inputs: str, or list of str.
             beam_size: int > 0; 1 is greedy. The configuration's by default.
-            n_best: int, 1 … beam_size. How many translations to return: the best is the prediction, the others its `alternatives`.
+            n_best: int, 1 … beam_size. How many translations to return: the best is the prediction, the others its
+                `alternatives`.
             length_penalty: float >= 0, the α of `decoding.length_penalty`.
             max_length: int. Longest output in pieces.
             attention: bool. Also return the attention of every translation.
@@ -336,7 +357,9 @@ class TranslationModel(TaskModel):
             if length == 0:
                 break
             ids = [int(one) for one in found.ids[place, :length]]
-            maps = [self._attention_map(found.attention[place, :length, : len(source)], ids, source)] if attention else []
+            maps = (
+                [self._attention_map(found.attention[place, :length, : len(source)], ids, source)] if attention else []
+            )
             extra = {"log_probability": float(found.log_probability[place])}
             answers.append(Prediction(self.tokenizer.decode(ids), float(found.score[place]), maps, extra=extra))
         return dataclasses.replace(answers[0], alternatives=answers[1:])
@@ -350,7 +373,8 @@ class TranslationModel(TaskModel):
     # Export
 
     def serving_functions(self, beam_size=1, length_penalty=None, batch_size=None):
-        """`ids`: source int32 (B, Tv) → ids (B, K, T), length, score (B, K), attention (B, K, T, Tv). `text`: strings in and out.
+        """`ids`: source int32 (B, Tv) → ids (B, K, T), length, score (B, K), attention (B, K, T, Tv). `text`: strings
+        in and out.
 
         Args:
             beam_size: int. K; 1 is greedy.

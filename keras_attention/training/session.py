@@ -33,7 +33,8 @@ def train(
 
     Args:
         recipe: `Recipe`.
-        run_folder: path. Gets the tokenizer, checkpoints, TensorBoard events, and the best model as a preset in `best/`.
+        run_folder: path. Gets the tokenizer, checkpoints, TensorBoard events, and the best model as a preset in
+            `best/`.
         train_paths, valid_paths: files of examples; the recipe's by default.
         strategy: `tf.distribute.Strategy`; one device by default.
         tokenizer_folder: path. Takes this tokenizer instead of learning one from the training files.
@@ -48,7 +49,9 @@ def train(
     """
     kind = family_class(recipe.family)
     run_folder = Path(run_folder)
-    examples = {part: _read(recipe, kind, part, paths) for part, paths in (("train", train_paths), ("valid", valid_paths))}
+    examples = {
+        part: _read(recipe, kind, part, paths) for part, paths in (("train", train_paths), ("valid", valid_paths))
+    }
     own_folder = run_folder / "tokenizer"
     if tokenizer_folder is None and resume and own_folder.is_dir():
         tokenizer_folder = own_folder

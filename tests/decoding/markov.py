@@ -11,7 +11,8 @@ START, END, PAD = 0, 1, 2
 
 
 class Markov:
-    """log p(next | row, place, last) from a table (rows, places, V, V), with attention (rows, places, V, Tv) to look at."""
+    """log p(next | row, place, last) from a table (rows, places, V, V), with attention (rows, places, V, Tv) to look
+    at."""
 
     def __init__(self, seed, rows=3, places=4, words=5, columns=3, sharpness=1.5):
         random = np.random.default_rng(seed)
@@ -32,7 +33,8 @@ class Markov:
         return tf.gather_nd(self.logits, where), tf.gather_nd(self.attention, where), state
 
     def all_hypotheses(self, row, limit, alpha):
-        """Every sequence that ends within `limit` tokens: (score, log p, ids), best first; at the limit the end is the only choice."""
+        """Every sequence that ends within `limit` tokens: (score, log p, ids), best first; at the limit the end is the
+        only choice."""
         found = []
         others = [token for token in range(self.words) if token != END]
         for length in range(1, limit + 1):

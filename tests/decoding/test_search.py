@@ -34,7 +34,9 @@ def test_a_wide_beam_finds_what_brute_force_finds(seed, alpha):
         wanted = model.all_hypotheses(row, limit, alpha)
         assert sequences(found, row)[: len(wanted)] == [ids for _, _, ids in wanted]
         np.testing.assert_allclose(found.score[row, : len(wanted)], [score for score, _, _ in wanted], rtol=1e-5)
-        np.testing.assert_allclose(found.log_probability[row, : len(wanted)], [total for _, total, _ in wanted], rtol=1e-5)
+        np.testing.assert_allclose(
+            found.log_probability[row, : len(wanted)], [total for _, total, _ in wanted], rtol=1e-5
+        )
         assert (found.length[row, len(wanted) :] == 0).all()
         assert (found.score[row, len(wanted) :] <= -1e8).all()
 
@@ -95,7 +97,9 @@ def test_scores_are_those_of_the_sequences_and_fall(seed, beam_size, alpha, limi
     assert real
     for place in real:
         score, total = known[tuple(sequences(found, 0)[place])]
-        np.testing.assert_allclose([found.score[0, place], found.log_probability[0, place]], [score, total], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            [found.score[0, place], found.log_probability[0, place]], [score, total], rtol=1e-4, atol=1e-6
+        )
     assert (np.diff(found.score[0, real]) <= 1e-6).all()
     assert len({tuple(sequences(found, 0)[place]) for place in real}) == len(real)
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,7 +72,9 @@ def test_every_kind_of_tflite_file_passes_its_check(model, tmp_path, quantize, b
 
 @pytest.mark.slow
 @pytest.mark.ci
-@pytest.mark.parametrize("settings", [{"cell": "lstm", "num_layers": 2}, {"feed": "nothing", "score": "concat", "score_units": 8}])
+@pytest.mark.parametrize(
+    "settings", [{"cell": "lstm", "num_layers": 2}, {"feed": "nothing", "score": "concat", "score_units": 8}]
+)
 def test_other_settings_convert_too(tmp_path, settings):
     report = export.to_tflite(make_model(**settings), tmp_path / "nmt.tflite")
     assert report.checks["equal_outputs"] == 1.0
@@ -174,3 +177,12 @@ def test_a_missing_litert_is_named(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
     with pytest.raises(ImportError, match=r"keras-attention-zoo\[litert\]"):
         export.to_tflite(model, tmp_path / "nmt.tflite")
+
+
+def test_the_plain_python_kit_says_what_the_model_says(model, greedy_file):
+    kit = Path(__file__).parents[2] / "export" / "litert_python" / "translate.py"
+    done = subprocess.run(
+        [sys.executable, str(kit), str(greedy_file.path), *SENTENCES], capture_output=True, text=True, check=True
+    )
+    wanted = [one.output for one in model.translate(SENTENCES, beam_size=1)]
+    assert [line.strip() for line in done.stdout.splitlines()] == [line.strip() for line in wanted]

@@ -69,7 +69,10 @@ def test_a_damaged_file_is_named(folder, name, damage):
     ("change", "message"),
     [
         (lambda values: values.update(version=9), "has version 9; this release reads version 1"),
-        (lambda values: values.update(family="translations"), "Unknown model family 'translations'.*Did you mean 'translation'"),
+        (
+            lambda values: values.update(family="translations"),
+            "Unknown model family 'translations'.*Did you mean 'translation'",
+        ),
         (lambda values: values.update(code="x"), "has the unknown key 'code'"),
         (lambda values: values["model"].update(unitz=3), "Unknown key 'unitz'.*Did you mean 'units'"),
         (lambda values: values["model"].update(units=-2), "`units` must be an int >= 1"),

@@ -14,7 +14,8 @@ def sigmoid(x):
 
 
 def reference_step(kind, weights, x, feed, states):
-    """One step in float64, from the equations: a GRU whose reset gate acts after the product, an LSTM with forget gates."""
+    """One step in float64, from the equations: a GRU whose reset gate acts after the product, an LSTM with forget
+    gates."""
     w = {name: np.asarray(value, np.float64) for name, value in weights.items()}
     whole = x @ w["kernel"] + w["bias"] + (feed @ w["feed_kernel"] if feed is not None else 0)
     inner = states[0] @ w["recurrent_kernel"]
@@ -57,7 +58,11 @@ def test_a_step_equals_that_of_keras_with_the_same_weights(kind, theirs):
     cell, weights, x, _, states = made(kind)
     other = theirs(U, dtype="float64")
     other.build((None, D))
-    bias = np.stack([weights["bias"], np.concatenate([np.zeros(2 * U), weights["recurrent_bias"]])]) if kind == "gru" else weights["bias"]
+    bias = (
+        np.stack([weights["bias"], np.concatenate([np.zeros(2 * U), weights["recurrent_bias"]])])
+        if kind == "gru"
+        else weights["bias"]
+    )
     other.set_weights([weights["kernel"], weights["recurrent_kernel"], bias])
     np.testing.assert_allclose(cell(x, states)[0], other(x, states)[0], atol=1e-12)
 

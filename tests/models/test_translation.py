@@ -141,7 +141,10 @@ def test_the_score_is_the_models_own_log_probability(model):
         rows = place.attention[0].rows
         if model.tokenizer.tokens(ids) != list(rows[:-1]):
             continue  # the pieces found are not those that the tokenizer would choose for the same text
-        batch = {"source": tf.constant([model.vectorize({"source": SENTENCES[0]})["source"]]), "target": tf.constant([[*ids, 3]])}
+        batch = {
+            "source": tf.constant([model.vectorize({"source": SENTENCES[0]})["source"]]),
+            "target": tf.constant([[*ids, 3]]),
+        }
         np.testing.assert_allclose(place.score, -float(model.loss_terms(batch, training=False)[0]), rtol=1e-4)
 
 
