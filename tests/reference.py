@@ -42,6 +42,40 @@ def concat(query, key, weights):
     return float(weights["scale"] @ np.tanh(matrix @ np.concatenate([query, key])))
 
 
+def cosine(query, key, weights=None):
+    """`q · k / (‖q‖ ‖k‖)`; 0 where one of them has no direction."""
+    lengths = np.linalg.norm(query) * np.linalg.norm(key)
+    return float(np.sum(query * key) / lengths) if lengths else 0.0
+
+
+def mlp(query, key, weights):
+    """`σ(w₂ · tanh(W₁ [q; k] + b₁) + b₂)`."""
+    matrix = np.concatenate([weights["query_kernel"], weights["key_kernel"]]).T  # (U, Dq + Dk)
+    hidden = np.tanh(matrix @ np.concatenate([query, key]) + weights["bias"])
+    return float(1 / (1 + np.exp(-(weights["scale"] @ hidden + weights["output_bias"]))))
+
+
+def channel_bilinear(query, key, weights):
+    """Socher et al., 2013, equation 1, its bilinear form alone: `tanh(qᵀ W_c k)`, (C,)."""
+    return np.array([np.tanh(query @ (kernel.T @ key)) for kernel in weights["kernel"]])
+
+
+def channel_additive(query, key, weights):
+    """Shen et al., 2018, section 3.1, σ their ELU: `Wᵀ σ(W⁽¹⁾ x + W⁽²⁾ q + b⁽¹⁾)`, (C,)."""
+    hidden = weights["key_kernel"].T @ key + weights["query_kernel"].T @ query + weights["bias"]
+    return weights["output_kernel"].T @ np.where(hidden > 0, hidden, np.exp(np.minimum(hidden, 0)) - 1)
+
+
+def channel_scores(score, query, key, weights):
+    """A score of several channels of each query with each key → (B, C, Tq, Tv)."""
+    batch, query_length, value_length = len(query), query.shape[1], key.shape[1]
+    pairs = [
+        [[score(query[b, q], key[b, v], weights) for v in range(value_length)] for q in range(query_length)]
+        for b in range(batch)
+    ]
+    return np.moveaxis(np.array(pairs), -1, 1)
+
+
 def score_matrix(score, query, key, weights):
     """`score` of each query with each key: query (B, Tq, Dq), key (B, Tv, Dk) → (B, Tq, Tv)."""
     batch, query_length, value_length = len(query), query.shape[1], key.shape[1]
@@ -64,6 +98,89 @@ def masked_softmax(score, mask=None):
     return weights
 
 
+def _by_threshold(score, mask, weigh):
+    """Rows `weigh(z, τ)` over what `mask` keeps, τ such that they sum to 1: found by halving an interval."""
+    mask = np.ones(score.shape, bool) if mask is None else np.broadcast_to(mask, score.shape)
+    weights = np.zeros(score.shape)
+    for row in np.ndindex(score.shape[:-1]):
+        kept = np.flatnonzero(mask[row])
+        if not kept.size:
+            continue
+        scores = score[row][kept] - score[row][kept].max()
+        low, high = -2.0, 0.0
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if weigh(scores, middle).sum() > 1 else (low, middle)
+        weights[row][kept] = weigh(scores, (low + high) / 2)
+    return weights
+
+
+def masked_sparsemax(score, mask=None):
+    """Martins and Astudillo, 2016, proposition 1: `max(z − τ, 0)`."""
+    return _by_threshold(score, mask, lambda z, threshold: np.maximum(z - threshold, 0))
+
+
+def masked_entmax15(score, mask=None):
+    """Peters et al., 2019, α-entmax with α = 1.5: `max((α − 1) z − τ, 0)^(1 / (α − 1))`."""
+    return _by_threshold(score, mask, lambda z, threshold: np.maximum(0.5 * z - threshold, 0) ** 2)
+
+
+def masked_argmax(score, mask=None):
+    """1 at the first of the highest kept scores of each row."""
+    mask = np.ones(score.shape, bool) if mask is None else np.broadcast_to(mask, score.shape)
+    weights = np.zeros(score.shape)
+    for row in np.ndindex(score.shape[:-1]):
+        kept = [place for place in range(score.shape[-1]) if mask[row][place]]
+        if kept:
+            weights[row][max(kept, key=lambda place: (score[row][place], -place))] = 1
+    return weights
+
+
+def location(query, weights):
+    """Luong et al., 2015, section 3.1, location: `W_a h_t`, a score for each of the positions there are."""
+    return query @ weights["kernel"]
+
+
+def local(score, query, key, mask, weights, lengths, radius, predictive):
+    """Luong et al., 2015, section 3.2, position by position: local-m, or local-p where `predictive`."""
+    result = np.zeros(mask.shape)
+    for b, t in np.ndindex(*mask.shape[:2]):
+        if predictive:
+            hidden = np.tanh(weights["position_kernel"].T @ query[b, t])
+            centre = lengths[b] / (1 + np.exp(-(weights["position_scale"] @ hidden)))
+        else:
+            centre = min(t, max(lengths[b] - 1, 0))
+        window = [s for s in range(mask.shape[2]) if centre - radius <= s <= centre + radius and mask[b, t, s]]
+        exponents = {s: np.exp(score(query[b, t], key[b, s], weights)) for s in window}
+        for s in window:
+            result[b, t, s] = exponents[s] / sum(exponents.values())
+            if predictive:
+                deviation = radius / 2
+                result[b, t, s] *= np.exp(-((s - centre) ** 2) / (2 * deviation**2))
+    return result
+
+
+def coverage(query, key, mask, weights):
+    """See et al., 2017, equations 10, 11 and 2, query after query: `v · tanh(W_h h + W_s s + w_c c + b_attn)`."""
+    result = np.zeros(mask.shape)
+    for b, t in np.ndindex(*mask.shape[:2]):
+        covered = result[b, :t].sum(0)
+        score = np.array(
+            [
+                weights["scale"]
+                @ np.tanh(
+                    weights["key_kernel"].T @ key[b, i]
+                    + weights["query_kernel"].T @ query[b, t]
+                    + weights["coverage_kernel"] * covered[i]
+                    + weights["bias"]
+                )
+                for i in range(mask.shape[2])
+            ]
+        )
+        result[b, t] = masked_softmax(score, mask[b, t])
+    return result
+
+
 def full_mask(shape, query_mask=None, value_mask=None, attention_mask=None, causal=False):
     """Which of (B, Tq, Tv) are kept, place by place."""
     keep = np.ones(shape, bool)
@@ -78,7 +195,10 @@ def full_mask(shape, query_mask=None, value_mask=None, attention_mask=None, caus
 
 
 def context(weights, value):
-    """`c_t = Σ_s a_t(s) h_s`: weights (B, Tq, Tv), value (B, Tv, Dv) → (B, Tq, Dv)."""
+    """`c_t = Σ_s a_t(s) h_s`: weights (B, Tq, Tv), or (B, Dv, Tq, Tv), value (B, Tv, Dv) → (B, Tq, Dv)."""
+    if weights.ndim == 4:  # channel by channel
+        channels = range(value.shape[-1])
+        return np.concatenate([context(weights[:, c], value[..., c : c + 1]) for c in channels], axis=-1)
     result = np.zeros((*weights.shape[:2], value.shape[-1]))
     for b, q, v in np.ndindex(*weights.shape):
         result[b, q] += weights[b, q, v] * value[b, v]

@@ -31,24 +31,56 @@ PUBLIC = {
         "training",
         "zoo",
     ],
-    "keras_attention.alignments": ["combine_masks", "softmax"],
+    "keras_attention.alignments": [
+        "argmax",
+        "categorical",
+        "combine_masks",
+        "entmax15",
+        "fixed_window",
+        "gaussian_window",
+        "get",
+        "gumbel_softmax",
+        "serialize",
+        "softmax",
+        "sparsemax",
+        "straight_through_gumbel",
+    ],
     "keras_attention.layers": [
         "AttentionLayer",
         "BahdanauAttention",
+        "CoverageAttention",
+        "HardAttention",
+        "LocalAttention",
+        "LocationAttention",
         "LuongAttention",
+        "MovingBaseline",
+        "MultiDimAttention",
+        "OrthogonalityRegularizer",
         "PreparedKeys",
         "SoftAttention",
+        "StructuredAttention",
+        "coverage_loss",
+        "reinforce_loss",
     ],
     "keras_attention.scores": [
         "AdditiveScore",
+        "ChannelAdditiveScore",
+        "ChannelBilinearScore",
+        "ChannelScore",
+        "CosineScore",
         "DotScore",
         "GeneralScore",
+        "MLPScore",
         "ScaledDotScore",
         "Score",
         "additive",
+        "channel_additive",
+        "channel_bilinear",
+        "cosine",
         "dot",
         "general",
         "get",
+        "mlp",
         "scaled_dot",
     ],
     "keras_attention.decoding": [
@@ -111,7 +143,7 @@ PUBLIC = {
 
 # What each part may import: the leaves, and what stands to its left in
 # scores, alignments → layers → models → training; models → export; models → zoo; all → cli.
-LEAVES = {"decoding", "maps", "resources", "text"}
+LEAVES = {"decoding", "maps", "precision", "resources", "text"}
 MECHANISMS = LEAVES | {"alignments", "scores"}
 MAY_IMPORT = {
     **{leaf: set() for leaf in LEAVES},

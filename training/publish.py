@@ -24,7 +24,7 @@ from keras_attention.training.metrics import corpus_scores, group_references
 from keras_attention.training.readers import read_examples
 
 HERE = Path(__file__).resolve().parent
-BEAMS, PENALTIES = (1, 4, 8), (0.0, 0.6, 1.0, 1.4)
+BEAMS, PENALTIES = (1, 4), (0.6, 1.0, 1.4)
 
 
 def scored(model, path, **options):
@@ -70,7 +70,7 @@ def main():
         "task": model.task,
         "description": head["description"],
         "weights_license": head["weights_license"],
-        "headline": f"BLEU {test['bleu']:.1f}",
+        "headline": f"BLEU {test['bleu']:.1f} ({head['test_set']})",
         "samples": head["samples"],
         "scores": {"test": test, "test_greedy": greedy, "validation": validation[beam_size, penalty]},
         "search": {"beam_size": beam_size, "length_penalty": penalty, "chosen_on": "validation"},
@@ -94,7 +94,7 @@ def main():
         "size": f"{size:.1f} MiB",
         "minutes": f"{trained['training']['minutes']:.0f}",
         "steps": f"{trained['training']['steps']:,}",
-        "epochs": trained["training"]["epochs"] + 1,
+        "tokens": f"{trained['training']['target_tokens'] / 1e6:.1f} M",
         "seed": trained["recipe"]["training"]["seed"],
         "samples": "\n".join(
             f"| {text} | {one.output} |" for text, one in zip(head["samples"], model.run(head["samples"]), strict=True)

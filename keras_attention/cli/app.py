@@ -249,7 +249,7 @@ def export_model(
     entry: EntryName,
     to: Annotated[Format, typer.Option(help="Format.")],
     out: Annotated[Path, typer.Option(metavar="PATH", help="File, or folder for saved_model.")],
-    signature: Annotated[Signature | None, typer.Option(help="What it reads; a saved_model has both.")] = None,
+    signature: Annotated[Signature | None, typer.Option(help="What it reads; saved_model: text has ids too.")] = None,
     quantize: Annotated[Quantization | None, typer.Option(help="Store the weights in fewer bits (tflite).")] = None,
     beam: Annotated[int, typer.Option(min=1, help="Hypotheses of the search; 1 is greedy.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as a JSON object.")] = False,
@@ -274,7 +274,8 @@ def export_model(
         if to is Format.TFLITE:
             report = export.to_tflite(model, out, quantize=quantize and quantize.value, beam_size=beam)
         else:
-            report = export.to_saved_model(model, out, beam_size=beam)
+            wanted = signature.value if signature else "ids" if model.tokenizer is None else "text"
+            report = export.to_saved_model(model, out, signature=wanted, beam_size=beam)
     except export.ExportError as error:
         raise Failure(str(error)) from error
     print(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else f"{report.path}\n{report.sidecar}")

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from keras_attention.decoding.beam import beam_search, repeat_rows
 from keras_attention.decoding.greedy import greedy_search
-from keras_attention.decoding.hypotheses import Hypotheses, SearchSettings, length_penalty
+from keras_attention.decoding.hypotheses import IMPOSSIBLE, Hypotheses, SearchSettings, length_penalty
 
-__all__ = ["Hypotheses", "SearchSettings", "beam_search", "greedy_search", "length_penalty", "repeat_rows"]
+__all__ = [
+    "IMPOSSIBLE",
+    "Hypotheses",
+    "SearchSettings",
+    "beam_search",
+    "greedy_search",
+    "length_penalty",
+    "repeat_rows",
+]

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ExportError", "ExportReport", "check_target", "place", "write_sidecar"]
+__all__ = ["ExportError", "ExportReport", "check_target", "publish"]
 
 
 class ExportError(RuntimeError):
@@ -56,23 +56,41 @@ def check_target(path: str | os.PathLike, suffix: str) -> Path:
         raise PermissionError(f"The folder {folder} cannot be written. Choose another.")
     if suffix and path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give the name of a file.")
+    if not suffix and path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path} is a file. Give the name of a folder.")
     return path
 
 
-def place(draft: Path, target: Path):
-    """Moves a finished file or folder to its place; what stood there goes only then."""
-    if target.is_dir():
-        old = target.with_name(f".{target.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(target, old)
-        os.replace(draft, target)
-        shutil.rmtree(old)
-    else:
-        os.replace(draft, target)
+def publish(model, draft: Path, target: Path, details: dict[str, Any]) -> Path:
+    """Moves a finished file or folder to its place, with its sidecar `<target>.json` and the tokenizer beside it.
+
+    Everything is written before the first move, and the sidecar is moved last: it never describes a file that is not
+    there yet.
+
+    Args:
+        model: a `TaskModel`.
+        draft: the file or folder, in a temporary folder on the disk of `target`.
+        target: where it goes.
+        details: what the sidecar says besides, in JSON types.
+
+    Returns:
+        the path of the sidecar.
+    """
+    name = target.name if draft.is_dir() else target.stem
+    values, moves = _sidecar(model, draft, target, details), []
+    if model.tokenizer is not None:
+        file = target.with_name(f"{name}.sentencepiece.model")
+        values["tokenizer"]["file"] = file.name
+        moves.append((_written(draft.parent / "tokenizer", model.tokenizer.model_bytes), file))
+    sidecar = target.with_name(f"{target.name}.json")
+    text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+    moves += [(draft, target), (_written(draft.parent / "sidecar", text.encode()), sidecar)]
+    for source, place in moves:
+        _replace(source, place)
+    return sidecar
 
 
-def write_sidecar(model, target: Path, details: dict[str, Any]) -> Path:
-    """Writes `<target>.json` and, where the model has a tokenizer, its file as `<stem>.sentencepiece.model`."""
+def _sidecar(model, draft: Path, target: Path, details: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {
         "format_version": 1,
         "file": target.name,
@@ -81,28 +99,37 @@ def write_sidecar(model, target: Path, details: dict[str, Any]) -> Path:
         "special_ids": {"pad": model.pad_id, "start": model.start_id, "end": model.end_id},
         "max_length": model.config.max_length,
     }
+    if draft.is_file():
+        values["sha256"] = hashlib.sha256(draft.read_bytes()).hexdigest()
     if model.tokenizer is not None:
-        data = model.tokenizer.model_bytes
-        file = target.with_name(f"{target.stem}.sentencepiece.model")
-        _write_bytes(file, data)
         values["special_ids"]["unknown"] = model.tokenizer.unk_id
         values["tokenizer"] = {
             "kind": "sentencepiece",
-            "file": file.name,
-            "sha256": hashlib.sha256(data).hexdigest(),
+            "sha256": hashlib.sha256(model.tokenizer.model_bytes).hexdigest(),
             "vocabulary_size": model.tokenizer.vocabulary_size,
             "add_end": True,
         }
     metadata = getattr(model, "metadata", None) or {}
-    for key in ("scores", "weights_license", "headline"):
-        if key in metadata:
-            values[key] = metadata[key]
-    sidecar = target.with_name(f"{target.name}.json")
-    _write_bytes(sidecar, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
-    return sidecar
+    return values | {key: metadata[key] for key in ("scores", "weights_license", "headline") if key in metadata}
 
 
-def _write_bytes(path: Path, data: bytes):
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_bytes(data)
-    os.replace(draft, path)
+def _written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def _replace(draft: Path, target: Path):
+    """Moves a file or folder; a folder that stood there goes only then."""
+    if not target.is_dir():
+        os.replace(draft, target)
+        return
+    target = target.resolve()  # through a link, so that the link stays
+    old = target.with_name(f".{target.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    os.replace(target, old)
+    try:
+        os.replace(draft, target)
+    except OSError:
+        os.replace(old, target)
+        raise
+    shutil.rmtree(old)

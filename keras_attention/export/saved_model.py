@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export import parity
-from keras_attention.export.report import ExportError, ExportReport, check_target, place, write_sidecar
+from keras_attention.export.report import ExportError, ExportReport, check_target, publish
 
 __all__ = ["describe", "to_saved_model"]
 
@@ -54,7 +54,7 @@ def to_saved_model(
     functions = {name: function for name, function in functions.items() if name in (signature, "ids")}
     signatures = {name: function.get_concrete_function() for name, function in functions.items()}
     module = tf.Module()
-    module.model = model  # tracks the variables
+    module.variables_used = [variable.value for variable in model.variables]  # the model itself holds more than these
     with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".export-") as folder:
         draft = Path(folder, "saved_model")
         tf.saved_model.save(module, draft, signatures={**signatures, "serving_default": signatures[signature]})
@@ -63,15 +63,14 @@ def to_saved_model(
         )
         if "text" in functions:
             checks["text"] = _check_text(model, draft, functions["text"])
-        place(draft, target)
-    details = {
-        "format": "saved_model",
-        "signatures": {name: describe(function) for name, function in signatures.items()},
-        "beam_size": beam_size,
-        "checks": checks,
-    }
-    size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
-    return ExportReport(target, write_sidecar(model, target, details), size, checks)
+        details = {
+            "format": "saved_model",
+            "signatures": {name: describe(function) for name, function in signatures.items()},
+            "beam_size": beam_size,
+            "checks": checks,
+        }
+        size = sum(file.stat().st_size for file in draft.rglob("*") if file.is_file())
+        return ExportReport(target, publish(model, draft, target, details), size, checks)
 
 
 def _check_text(model, draft: Path, function) -> dict[str, Any]:

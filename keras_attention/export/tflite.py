@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from keras_attention.export import parity
-from keras_attention.export.report import ExportError, ExportReport, check_target, place, write_sidecar
+from keras_attention.export.report import ExportError, ExportReport, check_target, publish
 from keras_attention.export.saved_model import describe
 
 __all__ = ["QUANTIZATIONS", "to_tflite"]
@@ -61,15 +61,14 @@ def to_tflite(
         draft.write_bytes(data)
         sources = parity.default_sources(model, batch_size=1)
         checks = parity.check(model, "tflite", draft, quantize or "float32", function, sources)
-        place(draft, target)
-    details = {
-        "format": "tflite",
-        "signatures": {"ids": describe(concrete)},
-        "beam_size": beam_size,
-        "quantize": quantize,
-        "checks": checks,
-    }
-    return ExportReport(target, write_sidecar(model, target, details), len(data), checks)
+        details = {
+            "format": "tflite",
+            "signatures": {"ids": describe(concrete)},
+            "beam_size": beam_size,
+            "quantize": quantize,
+            "checks": checks,
+        }
+        return ExportReport(target, publish(model, draft, target, details), len(data), checks)
 
 
 def _require_litert():
@@ -105,4 +104,5 @@ def _convert(concrete, folder: Path, quantize: str | None) -> bytes:
     try:
         return converter.convert()
     except Exception as error:
-        raise ExportError(f"TensorFlow's converter failed: {str(error).strip().splitlines()[0]}") from error
+        first = (str(error).strip().splitlines() or [repr(error)])[0]
+        raise ExportError(f"TensorFlow's converter failed: {first}") from error

@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import keras
-from keras import backend, ops
+from keras import ops
 
 from keras_attention import alignments
+from keras_attention.layers.checks import (
+    check_mask,
+    check_shapes,
+    check_share,
+    check_step,
+    checked_call,
+    query_value_key,
+    two_masks,
+)
 
-__all__ = ["AttentionLayer", "PreparedKeys", "SoftAttention"]
+__all__ = ["AttentionLayer", "PreparedKeys"]
 
 
 class PreparedKeys(NamedTuple):
@@ -31,9 +40,9 @@ class PreparedKeys(NamedTuple):
 class AttentionLayer(keras.layers.Layer):
     """Base of the attention layers: score → align → read.
 
-    A subclass gives `build_scorer(query_shape, value_shape, key_shape)`, `prepare(value, key, mask)` and
-    `align(query, prepared, mask) → weights`, and has everything else: the calls of `keras.layers.Attention`, masks,
-    dropout, the stepwise `attend`, and shapes.
+    A subclass gives `build_scorer(query_shape, value_shape, key_shape)`, `prepare_key(key)` and
+    `align(query, prepared, mask, training) → weights`, and has everything else: the calls of
+    `keras.layers.Attention`, masks, dropout, the stepwise `attend`, and shapes.
 
     Args:
         dropout: float in [0, 1). Share of weights dropped in training; the returned weights never carry it.
@@ -42,8 +51,7 @@ class AttentionLayer(keras.layers.Layer):
 
     def __init__(self, dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"`dropout` must be a share in [0, 1). Received {dropout!r}.")
+        check_share("dropout", dropout)
         self.dropout = dropout
         self.seed = seed
         self.supports_masking = True
@@ -51,8 +59,8 @@ class AttentionLayer(keras.layers.Layer):
             self.seed_generator = keras.random.SeedGenerator(seed=seed)
 
     def build(self, input_shape):
-        query_shape, value_shape, key_shape = _three(input_shape)
-        _check_shapes(query_shape, value_shape, key_shape)
+        query_shape, value_shape, key_shape = query_value_key(input_shape)
+        check_shapes(query_shape, value_shape, key_shape)
         self.build_scorer(query_shape, value_shape, key_shape)
         self.built = True
 
@@ -65,7 +73,14 @@ class AttentionLayer(keras.layers.Layer):
         training=None,
         use_causal_mask=False,
     ):
-        query, value, key, query_mask, value_mask = _checked(inputs, mask, attention_mask)
+        query, prepared, full_mask = self.opened(inputs, mask, attention_mask, use_causal_mask)
+        weights = self.align(query, prepared, full_mask, training)
+        context = self.read(weights, prepared.value, training)
+        return (context, weights) if return_attention_scores else context
+
+    def opened(self, inputs, mask=None, attention_mask=None, use_causal_mask=False):
+        """The parts of a call, checked: query, prepared keys, and one mask broadcastable to (B, Tq, Tv), or None."""
+        query, value, key, query_mask, value_mask = checked_call(inputs, mask, attention_mask)
         prepared = self.prepare(value, key, value_mask)
         full_mask = alignments.combine_masks(
             ops.shape(query)[1],
@@ -75,9 +90,7 @@ class AttentionLayer(keras.layers.Layer):
             use_causal_mask=use_causal_mask,
             value_length=ops.shape(value)[1],
         )
-        weights = self.align(query, prepared, full_mask)
-        context = self.read(weights, prepared.value, training)
-        return (context, weights) if return_attention_scores else context
+        return query, prepared, full_mask
 
     def prepare(self, value, key=None, mask=None) -> PreparedKeys:
         """Everything that depends on the keys alone.
@@ -88,7 +101,7 @@ class AttentionLayer(keras.layers.Layer):
             mask: bool (B, Tv), True = keep; default keeps all.
         """
         key = value if key is None else key
-        _check_mask("value mask", mask, value.shape[:2])
+        check_mask("value mask", mask, value.shape[:2])
         if mask is None:
             mask = ops.ones(ops.shape(value)[:2], dtype="bool")
         return PreparedKeys(self.prepare_key(key), value, mask)
@@ -109,26 +122,26 @@ class AttentionLayer(keras.layers.Layer):
         Returns:
             context (B, Dv), weights (B, Tv), state.
         """
-        if len(query.shape) != 2:
-            raise ValueError(
-                f"`attend` takes the query of one step, (B, Dq). Received {tuple(query.shape)}. "
-                f"Pass `query[:, t]`, or call the layer for all steps at once."
-            )
-        weights = self.align(ops.expand_dims(query, 1), prepared, ops.expand_dims(prepared.mask, 1))
+        check_step(query)
+        weights = self.align(ops.expand_dims(query, 1), prepared, ops.expand_dims(prepared.mask, 1), training)
         context = self.read(weights, prepared.value, training)
-        return ops.squeeze(context, 1), ops.squeeze(weights, 1), state
+        return ops.squeeze(context, 1), ops.squeeze(weights, -2), state
 
     def read(self, weights, value, training=None):
         """`c = a · v`: weights (B, Tq, Tv), value (B, Tv, Dv) → context (B, Tq, Dv) in the precision of `value`."""
+        return ops.matmul(ops.cast(self.drop(weights, training), value.dtype), value)
+
+    def drop(self, weights, training=None):
+        """Dropout on the weights that are read with."""
         if training and self.dropout > 0:
-            weights = keras.random.dropout(weights, self.dropout, seed=self.seed_generator)
-        return ops.matmul(ops.cast(weights, value.dtype), value)
+            return keras.random.dropout(weights, self.dropout, seed=self.seed_generator)
+        return weights
 
     def compute_mask(self, inputs, mask=None):
-        return _two_masks(mask)[0]
+        return two_masks(mask)[0]
 
     def compute_output_shape(self, input_shape):
-        query_shape, value_shape, _ = _three(input_shape)
+        query_shape, value_shape, _ = query_value_key(input_shape)
         return (*query_shape[:-1], value_shape[-1])
 
     def compute_output_spec(
@@ -140,110 +153,18 @@ class AttentionLayer(keras.layers.Layer):
         training=None,
         use_causal_mask=False,
     ):
-        query, value, key, _, _ = _checked(inputs, mask, attention_mask)
+        query, value, key, _, _ = checked_call(inputs, mask, attention_mask)
         context = keras.KerasTensor(
             self.compute_output_shape([query.shape, value.shape, key.shape]), self.compute_dtype
         )
         if not return_attention_scores:
             return context
         wide = "float64" if self.compute_dtype == "float64" else "float32"
-        return context, keras.KerasTensor((*query.shape[:2], value.shape[1]), wide)
+        return context, keras.KerasTensor(self.compute_weights_shape(query.shape, value.shape), wide)
+
+    def compute_weights_shape(self, query_shape, value_shape):
+        """The shape of the weights, (B, Tq, Tv)."""
+        return (*query_shape[:2], value_shape[1])
 
     def get_config(self):
         return {**super().get_config(), "dropout": self.dropout, "seed": self.seed}
-
-
-class SoftAttention(AttentionLayer):
-    """A score, softmax, and a weighted sum: what `BahdanauAttention` and `LuongAttention` have in common.
-
-    A subclass makes its score layer in the constructor, as `self.score`.
-    """
-
-    def build_scorer(self, query_shape, value_shape, key_shape):
-        if not self.score.built:  # one that was given may be
-            self.score.build([query_shape, key_shape])
-
-    def prepare_key(self, key):
-        return self.score.prepare_key(key)
-
-    def align(self, query, prepared: PreparedKeys, mask):
-        """`a = softmax(e)`: query (B, Tq, Dq), mask broadcastable to (B, Tq, Tv) or None → weights (B, Tq, Tv)."""
-        return alignments.softmax(self.score.score(query, prepared.key), mask)
-
-
-def _three(inputs):
-    """`[query, value]` or `[query, value, key]` → query, value, key. Shapes may stand for tensors."""
-    if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3) or _is_shape(inputs):
-        raise ValueError(f"Attention wants a list [query, value] or [query, value, key]. Received {_describe(inputs)}.")
-    query, value = inputs[0], inputs[1]
-    return query, value, inputs[2] if len(inputs) == 3 else value
-
-
-def _two_masks(mask):
-    """`[query_mask, value_mask]`, or one more for the key, as Keras passes them → query_mask, value_mask."""
-    if mask is None:
-        return None, None
-    if not isinstance(mask, (list, tuple)) or len(mask) not in (2, 3):
-        raise ValueError(
-            f"`mask` must be a list [query_mask, value_mask], bool (B, Tq) and (B, Tv). Received {_describe(mask)}."
-        )
-    return mask[0], mask[1]
-
-
-def _checked(inputs, mask, attention_mask):
-    """The parts of a call, checked: query, value, key, query_mask, value_mask."""
-    query, value, key = _three(inputs)
-    _check_shapes(query.shape, value.shape, key.shape)
-    query_mask, value_mask = _two_masks(mask)
-    _check_mask("query mask", query_mask, query.shape[:2])
-    _check_mask("value mask", value_mask, value.shape[:2])
-    _check_mask("attention_mask", attention_mask, (*query.shape[:2], value.shape[1]))
-    return query, value, key, query_mask, value_mask
-
-
-def _check_shapes(query_shape, value_shape, key_shape):
-    shapes = {"query": tuple(query_shape), "value": tuple(value_shape), "key": tuple(key_shape)}
-    for name, shape in shapes.items():
-        if len(shape) != 3:
-            raise ValueError(f"`{name}` must be of rank 3, (B, T, D). Received {shape}. Add the missing axis.")
-    if None not in (value_shape[1], key_shape[1]) and value_shape[1] != key_shape[1]:
-        raise ValueError(
-            f"`key` and `value` must have the same length Tv. Received key {shapes['key']}, value {shapes['value']}. "
-            f"Pass the same padded batch to both, or omit `key`."
-        )
-    if None not in (query_shape[0], value_shape[0]) and query_shape[0] != value_shape[0]:
-        raise ValueError(
-            f"`query` and `value` must have the same batch size B. "
-            f"Received query {shapes['query']}, value {shapes['value']}. Pass both of the same examples."
-        )
-
-
-def _check_mask(name, mask, shape):
-    """A mask is bool, of the rank of `shape`, and of its sizes or 1 in each axis."""
-    if mask is None:
-        return
-    if backend.standardize_dtype(mask.dtype) != "bool":
-        raise TypeError(
-            f"The {name} must be bool, True = keep. Received {backend.standardize_dtype(mask.dtype)}. "
-            f"Convert it, for example with `mask > 0` or `ids != 0`."
-        )
-    sizes = zip(mask.shape, shape, strict=False)
-    if len(mask.shape) != len(shape) or any(None not in pair and pair[0] not in (1, pair[1]) for pair in sizes):
-        axes = {"query mask": "(B, Tq)", "value mask": "(B, Tv)"}.get(name, "(B, Tq, Tv)")
-        raise ValueError(
-            f"The {name} must be {axes}, here {tuple(shape)}. Received {tuple(mask.shape)}. "
-            f"The order is mask=[query_mask, value_mask]; what differs from pair to pair goes into `attention_mask`."
-        )
-
-
-def _is_shape(value):
-    """Whether `value` is the shape of one tensor: of `[query, value]` Keras gives a list of shapes."""
-    return isinstance(value, (list, tuple)) and all(size is None or isinstance(size, int) for size in value)
-
-
-def _describe(value):
-    if hasattr(value, "shape") or _is_shape(value):
-        return f"one tensor of shape {tuple(getattr(value, 'shape', value))}"
-    if isinstance(value, (list, tuple)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return repr(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 
 from keras_attention import scores
-from keras_attention.layers.attention_layer import SoftAttention
+from keras_attention.layers.soft_attention import SoftAttention
 
 __all__ = ["BahdanauAttention"]
 
@@ -23,6 +23,7 @@ class BahdanauAttention(SoftAttention):
         use_bias: bool. Adds a bias before the tanh.
         dropout: float in [0, 1). Share of weights dropped in training.
         seed: int. Seed of the dropout.
+        alignment: str ("softmax", "sparsemax", "entmax15" or "argmax") or function of score and mask → weights.
 
     Call arguments:
         inputs: `[query, value]` or `[query, value, key]`, float (B, Tq, Dq), (B, Tv, Dv), (B, Tv, Dk); key defaults to
@@ -49,8 +50,8 @@ class BahdanauAttention(SoftAttention):
     (TensorShape([2, 3, 6]), TensorShape([2, 3, 5]))
     """
 
-    def __init__(self, units, normalize=False, use_bias=False, dropout=0.0, seed=None, **kwargs):
-        super().__init__(dropout=dropout, seed=seed, **kwargs)
+    def __init__(self, units, normalize=False, use_bias=False, dropout=0.0, seed=None, alignment="softmax", **kwargs):
+        super().__init__(alignment=alignment, dropout=dropout, seed=seed, **kwargs)
         self.score = scores.AdditiveScore(
             units, use_bias=use_bias, normalize=normalize, dtype=self.dtype_policy, name="score"
         )

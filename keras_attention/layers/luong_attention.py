@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from keras_attention import scores
-from keras_attention.layers.attention_layer import SoftAttention
+from keras_attention.layers.soft_attention import SoftAttention
 
 __all__ = ["LuongAttention"]
 
@@ -20,10 +19,12 @@ class LuongAttention(SoftAttention):
     Differs from the paper: none. The attentional vector h̃ (equation 5) belongs to the decoder, not to this layer.
 
     Args:
-        score: str ("dot", "scaled_dot", "general", "concat" or "additive") or `keras_attention.scores.Score`.
-        units: int > 0. Width of the hidden layer of "concat"; refused by the others.
+        score: str ("dot", "scaled_dot", "general", "cosine", "mlp", "concat" or "additive") or
+            `keras_attention.scores.Score`.
+        units: int > 0. Width of the hidden layer of "concat" and "mlp"; refused by the others.
         dropout: float in [0, 1). Share of weights dropped in training.
         seed: int. Seed of the dropout.
+        alignment: str ("softmax", "sparsemax", "entmax15" or "argmax") or function of score and mask → weights.
 
     Call arguments:
         inputs: `[query, value]` or `[query, value, key]`, float (B, Tq, Dq), (B, Tv, Dv), (B, Tv, Dk); key defaults to
@@ -39,8 +40,8 @@ class LuongAttention(SoftAttention):
         weights are exactly 0; a row with nothing to keep, or whose query is masked, is all 0.
 
     Raises:
-        ValueError: an unknown score, `units` missing or not wanted, Dq ≠ Dk for a dot score, a wrong rank, or lengths
-            or batches that differ.
+        ValueError: an unknown score or alignment, `units` missing or not wanted, Dq ≠ Dk for a dot score, a score of
+            several channels, a wrong rank, or lengths or batches that differ.
         TypeError: a mask that is not bool, or a `score` that is neither a name nor a `Score`.
 
     Example:
@@ -51,17 +52,9 @@ class LuongAttention(SoftAttention):
     (TensorShape([2, 3, 6]), TensorShape([2, 3, 5]))
     """
 
-    def __init__(self, score="general", units=None, dropout=0.0, seed=None, **kwargs):
-        super().__init__(dropout=dropout, seed=seed, **kwargs)
-        if isinstance(score, dict):
-            score = keras.saving.deserialize_keras_object(score)
-        self.score = scores.get(score, units=units, dtype=self.dtype_policy)
-        self.score_name = score if isinstance(score, str) else None
-        self.units = units
+    def __init__(self, score="general", units=None, dropout=0.0, seed=None, alignment="softmax", **kwargs):
+        super().__init__(alignment=alignment, dropout=dropout, seed=seed, **kwargs)
+        self.set_score(score, units)
 
     def get_config(self):
-        score = self.score_name
-        if score is None:
-            score = keras.saving.serialize_keras_object(self.score)
-            score.pop("build_config", None)  # built again by this layer, so that its weights keep their paths
-        return {**super().get_config(), "score": score, "units": self.units}
+        return {**super().get_config(), **self.score_config()}

@@ -12,7 +12,7 @@ FAMILIES = {"translation": ("translation", "TranslationModel")}
 _NAMES = {
     "Prediction": "prediction",
     "TaskModel": "task_model",
-    "TranslationConfig": "translation",
+    "TranslationConfig": "translation_config",
     "TranslationModel": "translation",
 }
 

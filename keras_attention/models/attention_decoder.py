@@ -110,6 +110,7 @@ class AttentionDecoder(keras.layers.Layer):
 
     def _cell_stepper(self, dtype, masks=None):
         steps = [cell.stepper(dtype) for cell in self.cells]
+        projectors = [cell.projector(dtype) for cell in self.cells]
 
         def step(projected, states, feed):
             new_states = [steps[0](projected, states[0], feed)]
@@ -117,7 +118,7 @@ class AttentionDecoder(keras.layers.Layer):
                 below = new_states[-1][0]
                 if masks is not None:
                     below = below * masks[number - 1]
-                new_states.append(steps[number](self.cells[number].project(below), states[number]))
+                new_states.append(steps[number](projectors[number](below), states[number]))
             return new_states[-1][0], new_states
 
         return step

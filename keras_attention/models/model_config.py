@@ -35,6 +35,11 @@ class ModelConfig:
             raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}. Add the missing keys.")
         return cls(**values)
 
+    @property
+    def least_parameters(self) -> int:
+        """A number of weights that no model of these settings gets below: a file that holds fewer is refused unread."""
+        return 0
+
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 

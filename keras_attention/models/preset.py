@@ -79,6 +79,8 @@ def save(model, folder: str | os.PathLike, metadata: dict[str, Any] | None = Non
                 target = folder / path.relative_to(draft)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(path, target)
+        for path in _unlisted(folder, details["files"]):
+            path.unlink()
         if model.tokenizer is None:
             shutil.rmtree(folder / TOKENIZER_FOLDER, ignore_errors=True)
     return folder
@@ -121,10 +123,18 @@ def load(folder: str | os.PathLike, *, dtype=None, metadata_sha256: str | None =
         config = kind.config_class.from_dict(values["model"])
     except (ValueError, TypeError, KeyError) as error:
         raise PresetError(f"{folder / CONFIG_FILE}: {error}") from error
-    tokenizer = None
-    if (folder / TOKENIZER_FOLDER).is_dir():
-        tokenizer = kind.tokenizer_class.load(folder / TOKENIZER_FOLDER)
-    model = kind(config, tokenizer, dtype=dtype or "float32")
+    stored = _stored_parameters(folder / WEIGHTS_FILE)
+    if config.least_parameters > stored:  # before anything of that size is made
+        raise PresetError(
+            f"{folder / CONFIG_FILE} wants at least {config.least_parameters:,} weights, {WEIGHTS_FILE} holds "
+            f"{stored:,}: it does not fit. Save the preset again."
+        )
+    try:
+        has_tokenizer = (folder / TOKENIZER_FOLDER).is_dir()
+        tokenizer = kind.tokenizer_class.load(folder / TOKENIZER_FOLDER) if has_tokenizer else None
+        model = kind(config, tokenizer, dtype=dtype or "float32")
+    except (ValueError, FileNotFoundError) as error:
+        raise PresetError(f"{folder}: {error}") from error
     _read_weights(model, folder / WEIGHTS_FILE)
     model.metadata = metadata
     return model
@@ -133,14 +143,25 @@ def load(folder: str | os.PathLike, *, dtype=None, metadata_sha256: str | None =
 def file_hashes(folder: Path) -> dict[str, str]:
     """SHA-256 of every file in a folder but its metadata, by path relative to it."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != METADATA_FILE)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    return {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unlisted(folder: Path, files: dict[str, str]) -> list[Path]:
+    """The tokenizer's files that have no hash."""
+    paths = sorted((folder / TOKENIZER_FOLDER).rglob("*"))
+    return [path for path in paths if not path.is_dir() and path.relative_to(folder).as_posix() not in files]
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file of at most 4 MiB.
 
     Raises:
-        PresetError: it is missing, too large, not UTF-8, not JSON, or not an object.
+        PresetError: it is missing, too large, not UTF-8, not JSON or nested too deep, or not an object.
     """
     if not path.is_file():
         raise PresetError(f"{path} is missing. Copy the whole preset folder again.")
@@ -150,7 +171,7 @@ def read_json(path: Path) -> dict[str, Any]:
         )
     try:
         values = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PresetError(f"{path} is not JSON in UTF-8: {error}. Copy it again.") from error
     if not isinstance(values, dict):
         raise PresetError(f"{path} holds a {type(values).__name__}. Expected a JSON object.")
@@ -161,7 +182,7 @@ def _checked_metadata(folder: Path, expected: str | None) -> dict[str, Any]:
     """metadata.json, once it and all files that it names have the hashes that they should have."""
     path = folder / METADATA_FILE
     metadata = read_json(path)
-    if expected is not None and hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+    if expected is not None and _sha256(path) != expected:
         raise PresetError(
             f"{path} is not the file of this release: its SHA-256 differs. Reinstall keras-attention-zoo."
         )
@@ -176,10 +197,13 @@ def _checked_metadata(folder: Path, expected: str | None) -> dict[str, Any]:
             raise PresetError(f"{path} names a file outside of its folder: {name!r}. Do not use this preset.")
         if not part.is_file():
             raise PresetError(f"{folder / name} is missing. Copy the whole preset folder again.")
-        if part.stat().st_size > _MAX_WEIGHT_BYTES or hashlib.sha256(part.read_bytes()).hexdigest() != digest:
+        if part.stat().st_size > _MAX_WEIGHT_BYTES or _sha256(part) != digest:
             raise PresetError(
                 f"{folder / name} is not the file that metadata.json describes: its SHA-256 differs. Copy it again."
             )
+    unlisted = _unlisted(folder, files)
+    if unlisted:
+        raise PresetError(f"{unlisted[0]} is not among the `files` of {path}. Remove it, or save the preset again.")
     return metadata
 
 
@@ -195,10 +219,28 @@ def _write_weights(model, path: Path):
             raise PresetError(
                 f"The weight {weight.path} has values that are not finite, or too large for float16. Train it again."
             )
-        if weight.path in tensors:
-            raise PresetError(f"Two weights have the path {weight.path}. Give their layers different names.")
-        tensors[weight.path] = half
+        name = _weight_name(model, weight)
+        if name in tensors:
+            raise PresetError(f"Two weights have the path {name}. Give their layers different names.")
+        tensors[name] = half
     save_file(tensors, path)
+
+
+def _weight_name(model, weight) -> str:
+    """The path of a weight, whatever name was given to the model."""
+    prefix = f"{model.name}/"
+    return f"{model.family}/{weight.path.removeprefix(prefix)}" if weight.path.startswith(prefix) else weight.path
+
+
+def _stored_parameters(path: Path) -> int:
+    """How many weights a file holds, by its head alone."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "numpy") as file:
+            return sum(int(np.prod(file.get_slice(name).get_shape(), dtype=np.int64)) for name in file.keys())  # noqa: SIM118
+    except SafetensorError as error:
+        raise PresetError(f"{path} is damaged: {error}. Copy it again.") from error
 
 
 def _read_weights(model, path: Path):
@@ -209,7 +251,7 @@ def _read_weights(model, path: Path):
         tensors = load_file(path)
     except SafetensorError as error:
         raise PresetError(f"{path} is damaged: {error}. Copy it again.") from error
-    wanted = {weight.path: weight for weight in model.weights}
+    wanted = {_weight_name(model, weight): weight for weight in model.weights}
     different = sorted(set(wanted) ^ set(tensors))
     if different:
         raise PresetError(
@@ -221,6 +263,8 @@ def _read_weights(model, path: Path):
                 f"{path} does not fit its {CONFIG_FILE}: {name} has shape {tensors[name].shape}, the model wants "
                 f"{tuple(weight.shape)}. Save the preset again."
             )
+        if tensors[name].dtype != np.float16 or not np.isfinite(tensors[name]).all():
+            raise PresetError(f"{path}: {name} must hold finite float16 numbers only. Save the preset again.")
         weight.assign(tensors[name].astype(np.float32))
 
 

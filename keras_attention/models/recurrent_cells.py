@@ -55,8 +55,16 @@ class RecurrentCell(keras.layers.Layer):
 
     def project(self, inputs):
         """inputs (…, D) → their share of all gates (…, gates · units)."""
-        dtype = inputs.dtype
-        return ops.matmul(inputs, ops.cast(self.kernel, dtype)) + ops.cast(self.bias, dtype)
+        return self.projector(inputs.dtype)(inputs)
+
+    def projector(self, dtype):
+        """`project` as a plain function, with the weights cast here."""
+        kernel, bias = ops.cast(self.kernel, dtype), ops.cast(self.bias, dtype)
+
+        def project(inputs):
+            return ops.matmul(inputs, kernel) + bias
+
+        return project
 
     def call(self, inputs, states, feed=None):
         """One step, for `keras.layers.RNN`: inputs (B, D), states list of (B, units) → output (B, units), states."""

@@ -20,7 +20,7 @@ class TaskModel(keras.Model):
     batch gives logits; `run`, and the verb of its task, take what a person would write and give `Prediction`s.
 
     A family gives the class attributes below, builds all its weights in the constructor, and implements `call`,
-    `vectorize`, `loss_terms`, `predict_examples` and `serving_functions`.
+    `vectorize`, `loss_terms`, `loss_from_logits`, `predict_examples` and `serving_functions`.
 
     Attributes:
         family, task, verb: str. The family's name, the task's, and the method that does it, such as "translate".
@@ -40,8 +40,14 @@ class TaskModel(keras.Model):
     tokenizer_class: type
 
     def __init__(self, config, tokenizer=None, **kwargs):
+        if keras.backend.backend() != "tensorflow":
+            raise RuntimeError(
+                f"Models run on TensorFlow. Keras' backend is {keras.backend.backend()!r} here; set the environment "
+                "variable KERAS_BACKEND=tensorflow before Keras is imported. The layers alone run on every backend."
+            )
         kwargs.setdefault("name", self.family)
         super().__init__(**kwargs)
+        self.supports_jit = False  # XLA needs loops of fixed length for the gradient: `fit` on a GPU would fail
         if isinstance(config, dict):
             config = self.config_class.from_dict(config)
         if tokenizer is not None and tokenizer.vocabulary_size != config.vocabulary_size:
@@ -99,10 +105,12 @@ class TaskModel(keras.Model):
         """
         if self._compile_loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        loss_sum, count = self.loss_from_logits(y_pred, x[self.columns[-1]] if y is None else y)
-        loss = loss_sum / tf.maximum(count, 1.0)
-        self._loss_tracker.update_state(loss, sample_weight=count)
-        return loss
+        if sample_weight is not None:
+            raise ValueError(
+                "The model's own loss takes no `sample_weight`. Leave it out, or give `compile` a loss that takes it."
+            )
+        loss_sum, count = self.loss_from_logits(y_pred, x[self.columns[-1]] if y is None else y, training)
+        return loss_sum / tf.maximum(count, 1.0)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -130,6 +138,24 @@ class TaskModel(keras.Model):
         from keras_attention.models import preset
 
         return preset.save(self, folder, metadata)
+
+    def export(self, path, format="saved_model", **options):
+        """Writes the model for a runtime without this library. See `keras_attention.export`.
+
+        Args:
+            path: file or folder to write.
+            format: "saved_model" or "tflite".
+            options: of `export.to_saved_model` or `export.to_tflite`.
+
+        Returns:
+            `export.ExportReport`.
+        """
+        import keras_attention  # export stands above models: it is reached through the door, on use
+
+        writers = {"saved_model": keras_attention.export.to_saved_model, "tflite": keras_attention.export.to_tflite}
+        if format not in writers:
+            raise ValueError(f"`format` must be one of {', '.join(map(repr, writers))}. Received {format!r}.")
+        return writers[format](self, path, **options)
 
     def serving_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """Named functions that an export needs: `ids`, and `text` where the tokenizer runs in the graph."""

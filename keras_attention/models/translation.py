@@ -9,87 +9,18 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_attention import decoding, layers, scores
+from keras_attention import decoding, layers
 from keras_attention.maps import AttentionMap
-from keras_attention.models.attention_decoder import FEEDS, AttentionDecoder
+from keras_attention.models.attention_decoder import AttentionDecoder
 from keras_attention.models.losses import smoothed_cross_entropy
-from keras_attention.models.model_config import ModelConfig
 from keras_attention.models.prediction import Prediction
-from keras_attention.models.recurrent_cells import CELLS
 from keras_attention.models.recurrent_encoder import RecurrentEncoder
 from keras_attention.models.sequences import budget_batches, pad_rows
 from keras_attention.models.task_model import TaskModel
+from keras_attention.models.translation_config import TranslationConfig, check_range, check_search_options
 from keras_attention.text import SentencePieceTokenizer
 
 __all__ = ["TranslationConfig", "TranslationModel"]
-
-
-@dataclasses.dataclass(frozen=True)
-class TranslationConfig(ModelConfig):
-    """Settings of a `TranslationModel`.
-
-    Attributes:
-        vocabulary_size: pieces of the tokenizer, which both languages share.
-        embedding_dim: width of the embeddings.
-        units: width of the states of encoder (both directions together) and decoder.
-        cell: "gru" or "lstm".
-        num_layers: layers of the encoder and of the decoder each; the states are handed over layer by layer.
-        bidirectional: whether the encoder reads in both directions.
-        score: score of the attention, by name (see `keras_attention.scores.get`).
-        score_units: width of the score's hidden layer, for "concat" and "additive".
-        feed: what the decoder's next step gets besides the last token: "nothing", "context" or "attentional" (input
-            feeding).
-        tie_embeddings: "none"; "output": the decoder's embeddings are its output matrix; "all": and the encoder's
-            embeddings too.
-        embedding_dropout: share dropped of the embeddings.
-        dropout: share dropped between layers and of the attentional vector h̃.
-        label_smoothing: ε of the training loss.
-        max_length: longest input and output in pieces, the end included.
-        beam_size, length_penalty: of the search, where the caller names none.
-    """
-
-    vocabulary_size: int
-    embedding_dim: int
-    units: int
-    cell: str = "gru"
-    num_layers: int = 1
-    bidirectional: bool = True
-    score: str = "general"
-    score_units: int | None = None
-    feed: str = "attentional"
-    tie_embeddings: str = "all"
-    embedding_dropout: float = 0.0
-    dropout: float = 0.0
-    label_smoothing: float = 0.0
-    max_length: int = 64
-    beam_size: int = 4
-    length_penalty: float = 1.0
-
-    def __post_init__(self):
-        for name, low in (
-            ("vocabulary_size", 5),
-            ("embedding_dim", 1),
-            ("units", 1),
-            ("num_layers", 1),
-            ("max_length", 2),
-        ):
-            self.check_int(name, low)
-        self.check_int("beam_size", 1)
-        for name in ("embedding_dropout", "dropout", "label_smoothing"):
-            self.check_share(name)
-        self.check_bool("bidirectional")
-        self.check_choice("cell", tuple(CELLS))
-        self.check_choice("feed", FEEDS)
-        self.check_choice("tie_embeddings", ("none", "output", "all"))
-        if self.bidirectional and self.units % 2:
-            raise ValueError(f"`units` must be even: each direction has half of them. Received {self.units}.")
-        if (
-            isinstance(self.length_penalty, bool)
-            or not isinstance(self.length_penalty, (int, float))
-            or self.length_penalty < 0
-        ):
-            raise ValueError(f"`length_penalty` must be a number >= 0. Received {self.length_penalty!r}.")
-        scores.get(self.score, units=self.score_units)
 
 
 @keras.saving.register_keras_serializable("keras_attention")
@@ -139,7 +70,8 @@ class TranslationModel(TaskModel):
         self.output_dropout = keras.layers.Dropout(config.dropout, dtype=policy, name="output_dropout")
         self._build_output()
         self.built = True
-        self._searches: dict = {}
+        # past Keras, which would track the dict and save its functions with the model
+        object.__setattr__(self, "_searches", {})
 
     def _new_embedding(self, name):
         size, width = self.config.vocabulary_size, self.config.embedding_dim
@@ -188,12 +120,20 @@ class TranslationModel(TaskModel):
 
     def logits(self, attentional):
         """h̃ (…, units) → logits (…, V)."""
-        if self.output_projection is not None:
-            attentional = self.output_projection(attentional)
+        return self._output_layer(attentional.dtype)(attentional)
+
+    def _output_layer(self, dtype):
+        """A function h̃ (…, units) → logits (…, V), whose matrix is cast here, once for all steps of a search."""
         tied = self.config.tie_embeddings != "none"
-        matrix = self.target_embedding.embeddings if tied else self.output_kernel
-        dtype = attentional.dtype
-        return tf.matmul(attentional, ops.cast(matrix, dtype), transpose_b=True) + ops.cast(self.output_bias, dtype)
+        matrix = ops.cast(self.target_embedding.embeddings if tied else self.output_kernel, dtype)
+        bias = ops.cast(self.output_bias, dtype)
+
+        def logits(attentional):
+            if self.output_projection is not None:
+                attentional = self.output_projection(attentional)
+            return tf.matmul(attentional, matrix, transpose_b=True) + bias
+
+        return logits
 
     def call(self, inputs, training=None):
         attentional = self.decode(inputs["source"], inputs["target"], training=training)
@@ -211,17 +151,17 @@ class TranslationModel(TaskModel):
         """
         return {column: self._ids(column, example[column]) for column in self.columns if column in example}
 
-    def _ids(self, column, text):
+    def _ids(self, column, text, where=""):
         if self.tokenizer is None:
             raise ValueError(
                 "The model has no tokenizer, so it cannot read text. Give one to the constructor, as `tokenizer`."
             )
         ids = self.tokenizer.encode(text)
         if not ids:
-            raise ValueError(f"The {column} is empty. Give at least one word.")
+            raise ValueError(f"The {column} is empty{where}. Give at least one word.")
         if len(ids) >= self.config.max_length:
             raise ValueError(
-                f"The {column} has {len(ids)} pieces; the model reads at most {self.config.max_length - 1}. "
+                f"The {column} has {len(ids)} pieces{where}; the model reads at most {self.config.max_length - 1}. "
                 f"Split it into sentences. It begins with {text[:40]!r}."
             )
         return [*ids, self.end_id]
@@ -238,12 +178,11 @@ class TranslationModel(TaskModel):
         loss = smoothed_cross_entropy(self.logits(tf.boolean_mask(attentional, is_token)), labels, smoothing)
         return tf.reduce_sum(loss), tf.reduce_sum(tf.cast(is_token, tf.float32))
 
-    def loss_from_logits(self, logits, target):
+    def loss_from_logits(self, logits, target, training=False):
         """As `loss_terms`, from the logits (B, Tq, V) that `call` returned."""
         is_token = tf.not_equal(target, self.pad_id)
-        loss = smoothed_cross_entropy(
-            tf.boolean_mask(logits, is_token), tf.boolean_mask(target, is_token), self.config.label_smoothing
-        )
+        smoothing = self.config.label_smoothing if training else 0.0
+        loss = smoothed_cross_entropy(tf.boolean_mask(logits, is_token), tf.boolean_mask(target, is_token), smoothing)
         return tf.reduce_sum(loss), tf.reduce_sum(tf.cast(is_token, tf.float32))
 
     # Search
@@ -281,13 +220,20 @@ class TranslationModel(TaskModel):
         return decoding.beam_search(step, state, limits, settings, beam_size, columns)
 
     def stepper(self, prepared):
-        """The step of a search: a function (ids int32 (N,), state) → logits (N, V), weights (N, Tv), state."""
-        step = self.decoder.stepper(prepared, self.compute_dtype)
+        """The step of a search: a function (ids int32 (N,), state) → logits (N, V), weights (N, Tv), state.
+
+        The pad and the start id are no output: their logits are lower than any other.
+        """
+        step, logits = self.decoder.stepper(prepared, self.compute_dtype), self._output_layer(self.compute_dtype)
+        places = np.arange(self.config.vocabulary_size)
+        never = tf.constant(
+            np.where((places == self.pad_id) | (places == self.start_id), decoding.IMPOSSIBLE, 0.0), tf.float32
+        )
 
         def next_logits(ids, state):
             projected = self.decoder.project(self.embed(self.target_embedding, ids))
             attentional, weights, state = step(projected, state)
-            return self.logits(attentional), weights, state
+            return tf.cast(logits(attentional), tf.float32) + never, weights, state
 
         return next_logits
 
@@ -300,9 +246,9 @@ class TranslationModel(TaskModel):
             n_best: int, 1 … beam_size. How many translations to return: the best is the prediction, the others its
                 `alternatives`.
             length_penalty: float >= 0, the α of `decoding.length_penalty`.
-            max_length: int. Longest output in pieces.
+            max_length: int > 0. Longest output in pieces.
             attention: bool. Also return the attention of every translation.
-            batch_tokens: int. How many source pieces, times beams, go through the network at once.
+            batch_tokens: int > 0. How many source pieces, times beams, go through the network at once.
 
         Returns:
             `Prediction`, or a list of them in the order of the inputs, whose `output` is the translation.
@@ -322,11 +268,16 @@ class TranslationModel(TaskModel):
         attention=True,
         batch_tokens=8192,
     ):
-        beam_size = max(self.config.beam_size, n_best) if beam_size is None else beam_size
-        length_penalty = self.config.length_penalty if length_penalty is None else length_penalty
-        max_length = max_length or self.config.max_length
-        _check_search_options(beam_size, n_best, length_penalty, max_length, self.config.vocabulary_size)
-        sources = [self._ids("source", example["source"]) for example in examples]
+        config = self.config
+        check_range("n_best", n_best, 1, config.vocabulary_size // 2)
+        beam_size = max(config.beam_size, n_best) if beam_size is None else beam_size
+        length_penalty = config.length_penalty if length_penalty is None else length_penalty
+        max_length = config.max_length if max_length is None else max_length
+        check_search_options(beam_size, length_penalty, max_length, config.vocabulary_size)
+        check_range("n_best", n_best, 1, beam_size)
+        check_range("batch_tokens", batch_tokens, 1, 2**31 - 1)
+        places = [f" (input {place})" if len(examples) > 1 else "" for place in range(1, len(examples) + 1)]
+        sources = [self._ids("source", one["source"], place) for one, place in zip(examples, places, strict=True)]
         search = self._search_function(beam_size, float(length_penalty), max_length, attention)
         predictions: list = [None] * len(sources)
         for rows in budget_batches([len(ids) for ids in sources], batch_tokens // beam_size):
@@ -377,11 +328,15 @@ class TranslationModel(TaskModel):
         in and out.
 
         Args:
-            beam_size: int. K; 1 is greedy.
-            length_penalty: float; the configuration's by default.
+            beam_size: int > 0. K; 1 is greedy.
+            length_penalty: float >= 0; the configuration's by default.
             batch_size: int or None. A fixed B, for formats that want one.
+
+        Raises:
+            ValueError: an option out of range.
         """
         length_penalty = self.config.length_penalty if length_penalty is None else length_penalty
+        check_search_options(beam_size, length_penalty, self.config.max_length, self.config.vocabulary_size)
 
         def search(source):
             found = self.search(source, beam_size, length_penalty)
@@ -410,15 +365,3 @@ class TranslationModel(TaskModel):
             return {"text": outputs, "source_ids": source, **found}
 
         return text
-
-
-def _check_search_options(beam_size, n_best, length_penalty, max_length, vocabulary_size):
-    for name, value, low, high in (
-        ("beam_size", beam_size, 1, vocabulary_size // 2),
-        ("n_best", n_best, 1, beam_size),
-        ("max_length", max_length, 1, 10_000),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"`{name}` must be an int from {low} to {high}. Received {value!r}.")
-    if isinstance(length_penalty, bool) or not isinstance(length_penalty, (int, float)) or length_penalty < 0:
-        raise ValueError(f"`length_penalty` must be a number >= 0. Received {length_penalty!r}.")

@@ -69,7 +69,7 @@ def evaluate(model, examples: Iterable[Mapping[str, str]], **decode_options) -> 
     sources, references = group_references(examples, source, target)
     if not sources:
         raise ValueError("There are no examples to evaluate. Expected at least one; check the data file.")
-    _sacrebleu()  # tell of a missing package before minutes of decoding
+    require_scorer()  # tell of a missing package before minutes of decoding
     started = time.perf_counter()
     predictions = model.run(sources, **decode_options)
     seconds = time.perf_counter() - started
@@ -172,11 +172,12 @@ def _reference_streams(outputs: Sequence[str], references: Sequence[Sequence[str
 
 def _metrics() -> dict[str, Any]:
     """Name -> a fresh sacreBLEU metric (an instance keeps the number of references of its last call)."""
-    metrics = _sacrebleu().metrics
+    metrics = require_scorer().metrics
     return {"bleu": metrics.BLEU(tokenize="13a"), "chrf": metrics.CHRF()}
 
 
-def _sacrebleu() -> ModuleType:
+def require_scorer() -> ModuleType:
+    """The package that computes the scores; an ImportError that says what to install where it is missing."""
     try:
         return importlib.import_module("sacrebleu")
     except ImportError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from keras_attention.models import family_class
+from keras_attention.training.devices import role
 from keras_attention.training.readers import BadLines, DataError, read_examples
 from keras_attention.training.recipe import Recipe
 from keras_attention.training.trainer import FitResult, Trainer
@@ -45,19 +48,28 @@ def train(
 
     Raises:
         DataError: a file is missing or has a bad line, which is named; or no file is given.
-        ValueError: the recipe does not fit the family or the tokenizer.
+        ValueError: the recipe does not fit the family or the tokenizer, or the tokenizer not the run folder.
     """
     kind = family_class(recipe.family)
     run_folder = Path(run_folder)
     examples = {
         part: _read(recipe, kind, part, paths) for part, paths in (("train", train_paths), ("valid", valid_paths))
     }
-    own_folder = run_folder / "tokenizer"
-    if tokenizer_folder is None and resume and own_folder.is_dir():
-        tokenizer_folder = own_folder
-    tokenizer = _tokenizer(recipe, kind, examples["train"], tokenizer_folder)
-    tokenizer.save(own_folder)
     strategy = strategy or tf.distribute.get_strategy()
+    own_folder = run_folder / "tokenizer"
+    earlier = kind.tokenizer_class.load(own_folder) if resume and own_folder.is_dir() else None
+    if earlier is not None and tokenizer_folder is None:
+        tokenizer = earlier
+    else:
+        tokenizer = _tokenizer(recipe, kind, examples["train"], tokenizer_folder)
+    if earlier is None:
+        if role(strategy)[0]:
+            _keep(tokenizer, own_folder)
+    elif tokenizer.model_bytes != earlier.model_bytes:
+        raise ValueError(
+            f"{tokenizer_folder} is another tokenizer than the one in {own_folder}, with which this training began. "
+            "Leave it out to continue, start over with resume=False, or choose another run folder."
+        )
     with strategy.scope():
         model = build_model(recipe, tokenizer)
     return Trainer(model, recipe, run_folder, strategy, resume=resume).fit(examples["train"], examples["valid"])
@@ -66,6 +78,12 @@ def train(
 def build_model(recipe: Recipe, tokenizer) -> keras.Model:
     """The untrained model of a recipe, with the recipe's seed and precision."""
     kind = family_class(recipe.family)
+    size = recipe.model.get("vocabulary_size", tokenizer.vocabulary_size)
+    if size != tokenizer.vocabulary_size:
+        raise ValueError(
+            f"model.vocabulary_size is {size!r}, the tokenizer has {tokenizer.vocabulary_size} pieces. Leave it out of "
+            "the recipe: the tokenizer decides."
+        )
     keras.utils.set_random_seed(recipe.training.seed)
     config = kind.config_class.from_dict({**recipe.model, "vocabulary_size": tokenizer.vocabulary_size})
     return kind(config, tokenizer, dtype=recipe.training.precision)
@@ -88,6 +106,15 @@ def _read(recipe, kind, part, paths):
     if bad.count:
         logger.warning("%d bad lines of the %s files were skipped; the first: %s", bad.count, part, bad.messages[0])
     return examples
+
+
+def _keep(tokenizer, folder):
+    """Saves the tokenizer so that a kill leaves a whole folder or none."""
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(draft, ignore_errors=True)
+    tokenizer.save(draft)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(draft, folder)
 
 
 def _tokenizer(recipe, kind, examples, folder):

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_attention.training.metrics import require_scorer
 from keras_attention.training.pipeline import BatchPlan, TokenStore, tf_dataset
 from keras_attention.training.recipe import Recipe
 from keras_attention.training.step import LossStep
@@ -39,6 +40,8 @@ class Validator:
         self.shown = list(examples[: recipe.evaluation.samples])
         self.plan = BatchPlan(store.lengths, **recipe.training.batch_limit, shuffle=False)
         self._loss_step = LossStep(model, strategy)
+        if {*recipe.evaluation.metrics, recipe.training.early_stopping.metric} - {"loss"}:
+            require_scorer()  # tell of a missing package before an hour of training
 
     def scores(self) -> dict[str, float]:
         """Name -> number: "loss" a token, and what the recipe asks for."""

@@ -124,10 +124,12 @@ def test_export_passes_its_options_on(call, loaded, tmp_path, monkeypatch):
     assert done == (0, f"{file}\n{file}.json\n", "")
     done = call("export", "x", "--to", "saved_model", "--out", folder, "--json")
     assert json.loads(done.out) == {"path": str(folder), "sidecar": f"{folder}.json", "size": 3}
+    call("export", "x", "--to", "saved_model", "--out", folder, "--signature", "ids")
     call("export", "x", "--to", "tflite", "--out", file)
     assert made == [
         (True, file, {"quantize": "int8", "beam_size": 3}),
-        (True, folder, {"beam_size": 1}),
+        (True, folder, {"signature": "text", "beam_size": 1}),
+        (True, folder, {"signature": "ids", "beam_size": 1}),
         (True, file, {"quantize": None, "beam_size": 1}),
     ]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attention import export
-from keras_attention.export import parity, runner
+from keras_attention.export import parity, report, runner
 from tests.tiny import METADATA, PAIRS, make_model
 
 SENTENCES = [source for source, _ in PAIRS[:3]]
@@ -97,8 +98,9 @@ def test_a_saved_model_runs_where_this_library_is_not_imported(model, tmp_path):
 
 
 def test_a_saved_model_of_ids_alone_replaces_an_older_one(model, tmp_path):
+    model.translate(SENTENCES[0])  # what a model remembers of its searches is no part of an export
     for _ in range(2):
-        report = export.to_saved_model(model, tmp_path / "saved", signature="ids")
+        report = model.export(tmp_path / "saved", signature="ids")
     assert list(json.loads(report.sidecar.read_text("utf-8"))["signatures"]) == ["ids"]
     source = ids_of(model, SENTENCES[1])
     found = runner.run_saved_model(str(report.path), "serving_default", {"one": {"source": source}})["one"]
@@ -171,6 +173,32 @@ def test_a_folder_of_other_files_is_not_replaced(model, tmp_path):
         export.to_saved_model(model, tmp_path / "mine")
     with pytest.raises(ValueError, match="`signature` must be 'text' or 'ids'"):
         export.to_saved_model(model, tmp_path / "new", signature="step")
+
+
+def test_an_unknown_format_is_named(model, tmp_path):
+    with pytest.raises(ValueError, match="`format` must be one of 'saved_model', 'tflite'. Received 'onnx'"):
+        model.export(tmp_path / "x", format="onnx")
+
+
+def test_a_move_that_fails_leaves_the_old_export(model, tmp_path):
+    old = tmp_path / "saved"
+    old.mkdir()
+    (old / "saved_model.pb").write_text("old")
+    draft = tmp_path / "draft" / "saved_model"
+    draft.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        replace = os.replace
+        patch.setattr(os, "replace", lambda one, two: replace(one if one != draft else tmp_path / "nothing", two))
+        with pytest.raises(FileNotFoundError):
+            report.publish(model, draft, old, {})
+    assert (old / "saved_model.pb").read_text() == "old"
+    assert not (tmp_path / "saved.json").exists()
+
+
+def test_a_folder_is_not_written_over_a_file(model, tmp_path):
+    (tmp_path / "saved").write_text("mine")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        export.to_saved_model(model, tmp_path / "saved")
 
 
 def test_a_missing_litert_is_named(model, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from keras import ops
 from keras_attention import layers
 from tests import reference
 from tests.backends import float64_only, to_float64
-from tests.layers.conformance import ABSTRACT, TABLE, VALUE_DIM, VALUE_LENGTH, attend, each_row, masks
+from tests.layers.conformance import ABSTRACT, TABLE, VALUE_DIM, VALUE_LENGTH, attend, each_row, masks, over_channels
 
 SHAPE = (2, 3, 5)
 QUERY_MASK, VALUE_MASK, ATTENTION_MASK = masks()
@@ -49,7 +49,7 @@ def test_table_covers_every_public_layer():
 def test_values_are_those_of_the_paper(row, masked):
     layer, inputs = row.build(), row.draw()
     context, weights = attend(layer, inputs, **as_arguments(**masked))
-    expected_context, expected_weights = row.expect(layer, inputs, reference.full_mask(SHAPE, **masked))
+    expected_context, expected_weights = row.expect(layer, inputs, masked)
     np.testing.assert_allclose(weights, expected_weights, rtol=0, atol=1e-5)
     np.testing.assert_allclose(context, expected_context, rtol=0, atol=1e-5)
     np.testing.assert_array_equal(to_float64(layer(inputs, **as_arguments(**masked))), context)
@@ -61,7 +61,7 @@ def test_values_in_float64_are_those_of_the_paper(row):
     layer, inputs = row.build(dtype="float64"), row.draw(dtype="float64")
     context, weights = layer(inputs, return_attention_scores=True, **as_arguments(**MASKS["all four"]))
     assert {keras.backend.standardize_dtype(one.dtype) for one in (context, weights)} == {"float64"}
-    expected = row.expect(layer, inputs, reference.full_mask(SHAPE, **MASKS["all four"]))
+    expected = row.expect(layer, inputs, MASKS["all four"])
     np.testing.assert_allclose(to_float64(weights), expected[1], rtol=0, atol=1e-10)
     np.testing.assert_allclose(to_float64(context), expected[0], rtol=0, atol=1e-10)
 
@@ -80,6 +80,7 @@ def test_weights_are_at_least_0_and_sum_to_1_or_0(row):
     kept = reference.full_mask(SHAPE, **MASKS["all four"]).any(-1)
     _, weights = attend(row.build(), row.draw(), **as_arguments(**MASKS["all four"]))
     assert (weights >= 0).all()
+    kept = over_channels(kept, weights)
     np.testing.assert_allclose(weights.sum(-1)[kept], 1, atol=1e-6)
     np.testing.assert_array_equal(weights.sum(-1)[~kept], 0)
     np.testing.assert_allclose(attend(row.build(), row.draw())[1].sum(-1), 1, atol=1e-6)
@@ -90,6 +91,7 @@ def test_weights_on_masked_places_are_exactly_0(row):
     keep = reference.full_mask(SHAPE, **MASKS["all four"])
     assert 0 < keep.sum() < keep.size
     _, weights = attend(row.build(), row.draw(), **as_arguments(**MASKS["all four"]))
+    keep = over_channels(keep, weights)
     assert (weights[~keep] == 0).all()
     row.needs("every kept place is seen")
     assert (weights[keep] > 0).all()
@@ -130,7 +132,7 @@ def test_rows_with_nothing_to_keep_are_0(row):
 def test_masked_queries_give_0(row):
     layer, inputs = row.build(), row.draw()
     context, weights = attend(layer, inputs, mask=[QUERY_MASK, None])
-    assert (context[~QUERY_MASK] == 0).all() and (weights[~QUERY_MASK] == 0).all()
+    assert (context[~QUERY_MASK] == 0).all() and (weights[over_channels(~QUERY_MASK, weights)] == 0).all()
     assert (context[QUERY_MASK] != 0).all()
 
 
@@ -139,7 +141,7 @@ def test_one_value_is_read_as_it_is(row):
     row.needs("rows sum to 1")
     inputs = row.draw(query_length=1, value_length=1)
     context, weights = attend(row.build(), inputs)
-    np.testing.assert_array_equal(weights, np.ones((2, 1, 1)))
+    np.testing.assert_array_equal(weights, np.ones(row.weights_shape(2, 1, 1)))
     np.testing.assert_allclose(context, inputs[1], atol=1e-6)
 
 
@@ -174,16 +176,18 @@ def test_permuting_the_memory_permutes_the_weights(row):
 
 @each_row
 def test_dropout_drops_in_training_only_and_never_from_the_returned_weights(row):
+    row.needs("the same weights in training")
     layer, (query, _, key) = row.build(width=7, dropout=0.4, seed=5), row.draw()
     key = np.pad(key, ((0, 0), (0, 0), (0, 7 - row.key_dim)))
     value = np.broadcast_to(np.eye(5, 7, dtype="float32"), (2, 5, 7))  # the context shows the weights it was made with
     read, weights = attend(layer, [query, value, key])
-    np.testing.assert_allclose(read[..., :5], weights, atol=1e-6)
+    kept = reference.context(weights, value)[..., :5]
+    np.testing.assert_allclose(read[..., :5], kept, atol=1e-6)
     read, in_training = attend(layer, [query, value, key], training=True)
     np.testing.assert_array_equal(in_training, weights)
     dropped = read[..., :5] == 0
     assert 0 < dropped.sum() < dropped.size
-    np.testing.assert_allclose(read[..., :5][~dropped], weights[~dropped] / 0.6, rtol=1e-5)
+    np.testing.assert_allclose(read[..., :5][~dropped], kept[~dropped] / 0.6, rtol=1e-5)
 
 
 @each_row
@@ -208,7 +212,7 @@ def test_steps_equal_the_call(row):
     for t in range(query.shape[1]):
         step_context, step_weights, state = layer.attend(query[:, t], prepared, state)
         np.testing.assert_allclose(to_float64(step_context), context[:, t], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(to_float64(step_weights), weights[:, t], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(to_float64(step_weights), weights[..., t, :], rtol=0, atol=1e-6)
 
 
 @each_row
@@ -233,7 +237,8 @@ def test_prepared_keys_default_to_the_values_and_to_no_mask(row):
     layer = row.build(width=7)
     query, value = np.random.normal(size=(2, 3, 7)), np.random.normal(size=(2, 5, 7))
     query, value = query.astype("float32"), value.astype("float32")
-    context = to_float64(layer.attend(query[:, 0], layer.prepare(value))[0])
+    prepared = layer.prepare(value)
+    context = to_float64(layer.attend(query[:, 0], prepared, layer.initial_state(prepared))[0])
     np.testing.assert_allclose(context, attend(layer, [query, value])[0][:, 0], rtol=0, atol=1e-6)
 
 
@@ -264,4 +269,4 @@ def test_query_and_value_of_other_lengths_give_other_shapes(row):
     for batch, query_length, value_length in ((1, 4, 2), (3, 1, 6)):
         context, weights = attend(layer, row.draw(batch, query_length, value_length))
         assert context.shape == (batch, query_length, VALUE_DIM)
-        assert weights.shape == (batch, query_length, value_length)
+        assert weights.shape == row.weights_shape(batch, query_length, value_length)

@@ -130,6 +130,42 @@ def test_widths_that_a_dot_cannot_multiply_are_refused(score):
         LuongAttention(score)(draw(key_dim=4))
 
 
+@keras.saving.register_keras_serializable("tests")
+def uniform(score, mask=None):
+    """An alignment of the user's own: the same weight on all kept places."""
+    kept = ops.ones_like(score) if mask is None else ops.cast(ops.logical_and(mask, score == score), score.dtype)
+    return kept / ops.maximum(ops.sum(kept, axis=-1, keepdims=True), 1)
+
+
+def test_an_alignment_of_ones_own_is_used_and_saved_in_the_config():
+    layer, inputs = LuongAttention("dot", alignment=uniform), draw()
+    _, weights = attend(layer, inputs, mask=[None, VALUE_MASK])
+    np.testing.assert_allclose(
+        weights, np.broadcast_to((VALUE_MASK / VALUE_MASK.sum(-1, keepdims=True))[:, None], weights.shape)
+    )
+    twin = LuongAttention.from_config(json.loads(json.dumps(layer.get_config())))
+    assert twin.alignment is uniform
+
+
+def test_argmax_reads_the_best_value():
+    layer, (query, value, key) = LuongAttention("dot", alignment="argmax"), draw()
+    context, weights = attend(layer, [query, value, key], mask=[None, VALUE_MASK])
+    matrix = reference.score_matrix(reference.dot, query, key, {})
+    best = np.where(VALUE_MASK[:, None], matrix, -np.inf).argmax(-1)
+    np.testing.assert_array_equal(weights.argmax(-1), best)
+    np.testing.assert_allclose(context, np.take_along_axis(value, best[..., None], 1), atol=1e-6)
+
+
+def test_unknown_alignments_are_refused():
+    with pytest.raises(ValueError, match=r"Unknown alignment 'softmx'.*Did you mean 'softmax'\?"):
+        LuongAttention(alignment="softmx")
+
+
+def test_scores_of_several_channels_are_refused():
+    with pytest.raises(ValueError, match=r"one score a pair.*ChannelBilinearScore, which gives one a channel"):
+        LuongAttention(scores.ChannelBilinearScore(3))(draw())
+
+
 def test_config_names_all_arguments():
     layer = LuongAttention("concat", units=8, dropout=0.25, seed=4, name="looks")
     expected = {"score": "concat", "units": 8, "dropout": 0.25, "seed": 4, "name": "looks"}

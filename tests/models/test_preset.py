@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from keras_attention.models import preset
 from tests.tiny import METADATA, PAIRS, make_model, make_preset
@@ -94,9 +95,47 @@ def test_weights_that_do_not_fit_the_config_are_refused(folder):
         preset.load(folder)
 
 
+def test_a_config_that_wants_more_than_the_file_holds_is_refused_before_it_is_built(folder):
+    rewrite(folder, preset.CONFIG_FILE, lambda values: values["model"].update(vocabulary_size=10**12))
+    with pytest.raises(preset.PresetError, match="wants at least .* does not fit"):
+        preset.load(folder)
+
+
 def test_a_file_outside_the_folder_is_never_read(folder):
     rewrite(folder, preset.METADATA_FILE, lambda values: values["files"].update({"../secret": "0" * 64}))
     with pytest.raises(preset.PresetError, match="outside of its folder"):
+        preset.load(folder)
+
+
+def test_a_tokenizer_without_a_hash_is_refused(folder):
+    rewrite(folder, preset.METADATA_FILE, lambda values: values["files"].pop("tokenizer/sentencepiece.model"))
+    with pytest.raises(preset.PresetError, match=r"sentencepiece\.model is not among the `files`"):
+        preset.load(folder)
+
+
+def test_saving_again_takes_away_what_an_older_tokenizer_left(folder):
+    (folder / "tokenizer" / "old.model").write_text("old")
+    make_model().save_to_preset(folder, METADATA)
+    assert [path.name for path in (folder / "tokenizer").iterdir()] == ["sentencepiece.model"]
+    assert preset.load(folder).tokenizer is not None
+
+
+def test_the_name_of_a_model_is_not_in_its_preset(tmp_path):
+    model = make_model()
+    named = type(model)(model.config, model.tokenizer, name="mine")
+    named.set_weights(model.get_weights())
+    copy = preset.load(preset.save(named, tmp_path / "named"))
+    for one, two in zip(model.weights, copy.weights, strict=True):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+@pytest.mark.parametrize("change", [lambda half: half.astype(np.float32), lambda half: half * np.float16("nan")])
+def test_weights_that_are_not_finite_float16_are_refused(folder, change):
+    path = folder / preset.WEIGHTS_FILE
+    save_file({name: change(half) for name, half in load_file(path).items()}, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    rewrite(folder, preset.METADATA_FILE, lambda values: values["files"].update({preset.WEIGHTS_FILE: digest}))
+    with pytest.raises(preset.PresetError, match="must hold finite float16 numbers"):
         preset.load(folder)
 
 
@@ -107,7 +146,7 @@ def test_other_metadata_than_the_release_knows_is_refused(folder):
         preset.load(folder, metadata_sha256="0" * 64)
 
 
-@pytest.mark.parametrize("text", ["[1]", "{", "\udcff"])
+@pytest.mark.parametrize("text", ["[1]", "{", "\udcff", "[" * 100_000])
 def test_metadata_that_is_no_json_object_is_refused(folder, text):
     (folder / preset.METADATA_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(preset.PresetError, match="metadata.json"):

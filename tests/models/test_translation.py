@@ -172,6 +172,7 @@ def test_many_sentences_come_back_in_their_order(model):
         (7, TypeError, "`translate` wants text.*Received int"),
         ({"text": "x"}, TypeError, "dict with text under source"),
         ("word " * 60, ValueError, "pieces; the model reads at most 31. Split it into sentences"),
+        (["One.", "word " * 60], ValueError, r"pieces \(input 2\); the model reads at most 31"),
     ],
 )
 def test_bad_inputs_are_named(model, inputs, kind, message):
@@ -185,7 +186,11 @@ def test_bad_inputs_are_named(model, inputs, kind, message):
         ({"beam_size": 0}, "`beam_size` must be an int from 1"),
         ({"beam_size": 2, "n_best": 3}, "`n_best` must be an int from 1 to 2"),
         ({"length_penalty": -1}, "`length_penalty` must be a number >= 0"),
+        ({"n_best": "2"}, "`n_best` must be an int from 1"),
+        ({"length_penalty": math.nan}, "`length_penalty` must be a number >= 0"),
         ({"max_length": -3}, "`max_length` must be an int from 1"),
+        ({"max_length": 0}, "`max_length` must be an int from 1"),
+        ({"batch_tokens": 0}, "`batch_tokens` must be an int from 1"),
     ],
 )
 def test_bad_search_options_are_named(model, options, message):
@@ -265,6 +270,23 @@ def test_a_keras_file_opens_in_a_fresh_process(model, tmp_path):
     output, score = eval(done.stdout.strip().splitlines()[-1])
     assert output == wanted.output
     np.testing.assert_allclose(score, wanted.score, rtol=1e-5)
+
+
+def test_a_model_that_has_translated_can_be_saved_by_tensorflow(model, tmp_path):
+    model.translate(SENTENCES[0])
+    module = tf.Module()
+    module.model = model
+    function = model.serving_functions()["ids"].get_concrete_function()
+    tf.saved_model.save(module, tmp_path / "saved", signatures={"ids": function})
+    assert list(tf.saved_model.load(tmp_path / "saved").signatures) == ["ids"]
+
+
+def test_validation_has_no_label_smoothing():
+    model = make_model(label_smoothing=0.3)
+    model.compile("adam")
+    total, count = model.loss_terms(BATCH, training=False)
+    found = model.evaluate(tf.data.Dataset.from_tensors(BATCH), verbose=0)
+    np.testing.assert_allclose(found, float(total) / float(count), rtol=1e-5)
 
 
 def test_layers_have_names(model):
