@@ -9,7 +9,9 @@ import hashlib
 import re
 from pathlib import Path
 
-METADATA_SHA256: dict[str, str] = {}
+METADATA_SHA256: dict[str, str] = {
+    "nmt_luong": "155b9a0e65c474944fa620e608360284767b1023ce83b89d24ff1b124fa8ef19",
+}
 
 
 def computed(zoo_folder: Path) -> dict[str, str]:

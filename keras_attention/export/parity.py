@@ -19,8 +19,9 @@ from keras_attention.models.sequences import pad_rows
 
 __all__ = ["LIMITS", "check", "default_sources", "run_in_fresh_process"]
 
-# Largest difference of scores (as a share of the score, or of 1) and of weights, by precision. Reduced precision may find other outputs: there the model's
-# own log-probability of what was found may be worse by at most `regret` nats a token, on the mean of the cases.
+# Largest difference of scores (as a share of the score, or of 1) and of weights, by precision. Reduced precision may
+# find other outputs: there the model's own log-probability of what was found may be worse by at most `regret` nats a
+# token, on the mean of the cases.
 LIMITS = {
     "saved_model": {"score": 1e-6, "attention": 1e-6},
     "float32": {"score": 1e-4, "attention": 1e-4},

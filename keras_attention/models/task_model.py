@@ -150,9 +150,9 @@ class TaskModel(keras.Model):
         Returns:
             `export.ExportReport`.
         """
-        import keras_attention  # export stands above models: it is reached through the door, on use
+        from keras_attention.export import to_saved_model, to_tflite  # above models: reached on use alone
 
-        writers = {"saved_model": keras_attention.export.to_saved_model, "tflite": keras_attention.export.to_tflite}
+        writers = {"saved_model": to_saved_model, "tflite": to_tflite}
         if format not in writers:
             raise ValueError(f"`format` must be one of {', '.join(map(repr, writers))}. Received {format!r}.")
         return writers[format](self, path, **options)
