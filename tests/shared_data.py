@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+# how many look-ups found their data set, and how many did not: printed at the end of a test run
+LOOK_UPS = {"found": 0, "absent": 0}
 DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -17,6 +19,7 @@ def shared_data(name: str) -> Path:
     """
     folder = Path(os.environ.get("KERAS_ATTENTION_DATA") or DEFAULT_FOLDER)
     path = folder / name
+    LOOK_UPS["found" if path.exists() else "absent"] += 1
     if not path.exists():
         pytest.skip(f"data set {name!r} is not in {folder}; set KERAS_ATTENTION_DATA to the folder that has it")
     return path
