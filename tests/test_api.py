@@ -84,8 +84,8 @@ PUBLIC = {
         "scaled_dot",
     ],
     "keras_attention.decoding": [
-        "IMPOSSIBLE",
         "Hypotheses",
+        "IMPOSSIBLE",
         "SearchSettings",
         "beam_search",
         "greedy_search",
