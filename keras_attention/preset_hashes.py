@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 METADATA_SHA256: dict[str, str] = {
-    "nmt_luong": "155b9a0e65c474944fa620e608360284767b1023ce83b89d24ff1b124fa8ef19",
+    "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
 }
 
 
