@@ -39,4 +39,6 @@ def pytest_terminal_summary(terminalreporter):
     """Says how many tests had the real data sets that they want."""
     from tests.shared_data import LOOK_UPS
 
-    terminalreporter.write_line(f"real data sets: {LOOK_UPS['found']} look-ups found theirs, {LOOK_UPS['absent']} did not")
+    terminalreporter.write_line(
+        f"real data sets: {LOOK_UPS['found']} look-ups found theirs, {LOOK_UPS['absent']} did not"
+    )
