@@ -184,3 +184,24 @@ def test_the_table_of_hashes_is_written_again_and_again(bundled):
     assert names["METADATA_SHA256"] == table
     assert preset_hashes.rewritten(once, table) == once
     assert preset_hashes.rewritten(once, preset_hashes.METADATA_SHA256) == source
+
+
+BUDGET = {"nmt_luong": 16 * 2**20}  # bytes of an entry
+WHOLE_BUDGET = 95 * 2**20
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_a_bundled_preset_has_its_card_licence_and_picture(name):
+    folder = zoo.find(name)
+    for part in ("config.json", "metadata.json", "model.safetensors", "README.md", "LICENSE", "attention.png"):
+        assert (folder / part).stat().st_size > 100, part
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= BUDGET[name]
+
+
+def test_all_presets_together_keep_to_the_budget():
+    assert sum(path.stat().st_size for path in data_folder("zoo").rglob("*") if path.is_file()) <= WHOLE_BUDGET
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_a_bundled_preset_opens_with_the_recorded_hash(name):
+    assert zoo.load(name).metadata["task"] == "translation"

@@ -2,10 +2,10 @@
 
     python training/publish.py nmt_luong --run runs/nmt_luong --valid tatoeba/valid.tsv --test tatoeba/test.tsv
 
-The search settings are chosen on the validation split, among a few beam sizes and length penalties; the test split is
-translated once. The card's prose stands in `training/cards/<entry>.md`: a YAML head (description, weights_license,
-samples, picture), then Markdown with `{names}` of what is measured here. Afterwards `python -m
-keras_attention.preset_hashes` records the new hashes.
+The search settings are chosen on the validation split, among a few beam sizes and length penalties; the test split
+only reports. The card's prose stands in `training/cards/<entry>.md`: a YAML head (description, weights_license,
+test_set, samples, picture), then Markdown with `{names}` of what is measured here; beside it, in `<entry>.LICENSE`,
+the licence of the weights. Afterwards `python -m keras_attention.preset_hashes` records the new hashes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shutil
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -100,6 +101,7 @@ def main():
             f"| {text} | {one.output} |" for text, one in zip(head["samples"], model.run(head["samples"]), strict=True)
         ),
     }
+    shutil.copyfile(HERE / "cards" / f"{options.entry}.LICENSE", folder / "LICENSE")
     (folder / "README.md").write_text(body.lstrip("\n").format(**facts), "utf-8")
     print(
         f"{folder}: BLEU {test['bleu']:.2f} ({test['bleu_signature']}), greedy {greedy['bleu']:.2f}, "
