@@ -44,7 +44,7 @@ class FitResult:
         metric, best_metric, best_step: the name of the score that chose the best model, its value, and where.
         steps, epochs: ints. Updates and finished epochs.
         minutes: float, on the clock of the recipe.
-        tokens_per_second: float. Target tokens, without validation and saving, in this session; 0 where nothing was
+        tokens_per_second: float. Target tokens, without validation and saving, of this call; 0 where nothing was
             left to do.
         skipped: int. Updates left out because something was not finite.
         stopped_because: str.
