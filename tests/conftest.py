@@ -11,8 +11,13 @@ if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
     # The layers must work where there is no TensorFlow: importing it fails. (Keras itself imports what is installed.)
     sys.modules["tensorflow"] = None
 
+import hypothesis
 import numpy as np
 import pytest
+
+if not os.environ.get("CI"):  # where that is set, hypothesis takes a profile of its own: no deadline, the same examples
+    hypothesis.settings.register_profile("shared_machine", deadline=None)
+    hypothesis.settings.load_profile("shared_machine")
 
 SEED = 20150407
 
