@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "median_seconds"]
 
 
 class Comparison:
@@ -48,3 +48,14 @@ def compare(ours: Callable[[], object], theirs: Callable[[], object], rounds: in
             if number >= warm_up:
                 side.append(time.perf_counter() - start)
     return Comparison(*seconds)
+
+
+def median_seconds(call: Callable[[], object], rounds: int = 20, warm_up: int = 2) -> float:
+    """The median of one side alone."""
+    seconds = []
+    for number in range(rounds + warm_up):
+        start = time.perf_counter()
+        call()
+        if number >= warm_up:
+            seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)

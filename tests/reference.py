@@ -10,7 +10,7 @@ import numpy as np
 
 
 def dot(query, key, weights=None):
-    """Luong et al., 2015, equation 8: `h_t · h_s`."""
+    """Luong et al., 2015, section 3.1: `h_t · h_s`."""
     return float(np.sum(query * key))
 
 
@@ -20,7 +20,7 @@ def scaled_dot(query, key, weights=None):
 
 
 def general(query, key, weights):
-    """Luong et al., 2015, equation 8: `h_t · W h_s`."""
+    """Luong et al., 2015, section 3.1: `h_t · W h_s`."""
     return float(query @ (weights["kernel"].T @ key))
 
 
@@ -31,13 +31,13 @@ def additive(query, key, weights):
 
 
 def normalized_additive(query, key, weights):
-    """Raffel et al., 2017, equation 16, without its r: `g v / ‖v‖ · tanh(W s + U h + b)`."""
+    """Raffel et al., 2017, the modified energy function, without its r: `g v / ‖v‖ · tanh(W s + U h + b)`."""
     direction = weights["scale"] / np.linalg.norm(weights["scale"])
     return float(weights["gain"]) * additive(query, key, {**weights, "scale": direction})
 
 
 def concat(query, key, weights):
-    """Luong et al., 2015, equation 8: `v · tanh(W [h_t; h_s])`."""
+    """Luong et al., 2015, section 3.1: `v · tanh(W [h_t; h_s])`."""
     matrix = np.concatenate([weights["query_kernel"], weights["key_kernel"]]).T  # (U, Dq + Dk)
     return float(weights["scale"] @ np.tanh(matrix @ np.concatenate([query, key])))
 

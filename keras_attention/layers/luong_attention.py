@@ -13,7 +13,7 @@ __all__ = ["LuongAttention"]
 class LuongAttention(SoftAttention):
     """Global attention with a score to choose: dot, general, concat, scaled dot, or a `Score` of your own.
 
-    Luong et al., 2015 (arXiv 1508.04025), section 3.1, equations 7 and 8:
+    Luong et al., 2015 (arXiv 1508.04025), section 3.1, what follows equation 7:
     `dot: q · k`, `general: q · W k`, `concat: v · tanh(W [q; k])`; and `scaled_dot: q · k / √D` of Vaswani et al.,
     2017, equation 1.
     Differs from the paper: none. The attentional vector h̃ (equation 5) belongs to the decoder, not to this layer.

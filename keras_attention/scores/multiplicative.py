@@ -12,7 +12,7 @@ __all__ = ["CosineScore", "DotScore", "GeneralScore", "ScaledDotScore", "cosine"
 
 
 def dot(query, key):
-    """`q · k` (Luong et al., 2015, equation 8). query (B, Tq, D), key (B, Tv, D) → score (B, Tq, Tv)."""
+    """`q · k` (Luong et al., 2015, section 3.1). query (B, Tq, D), key (B, Tv, D) → score (B, Tq, Tv)."""
     query, key = wide_range(query, key)
     return ops.matmul(query, ops.transpose(key, (0, 2, 1)))
 
@@ -23,7 +23,7 @@ def scaled_dot(query, key):
 
 
 def general(query, key, kernel):
-    """`q · W k` (Luong et al., 2015, equation 8).
+    """`q · W k` (Luong et al., 2015, section 3.1).
 
     query (B, Tq, Dq), key (B, Tv, Dk), kernel (Dk, Dq) → score (B, Tq, Tv).
     """
