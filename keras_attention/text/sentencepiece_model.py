@@ -19,13 +19,13 @@ _MAX_REPLACEMENT_BYTES = 64
 _MAX_RULE_BYTES = 31  # SentencePiece keeps at most 32 rules that match at one place
 _MAX_SCORE = 1e4
 _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
-_UNIGRAM = 1
+UNIGRAM, WORD = 1, 3  # model types
+_WRITERS = {UNIGRAM: "SentencePieceTokenizer", WORD: "WordTokenizer"}
 _SPECIAL_TYPES = (_CONTROL, _UNKNOWN, _CONTROL, _CONTROL)
 _FORBIDDEN = frozenset(map(chr, (0, *SPACES, *DROPPED))) - {"\u2581"} | {" "}
 
 # Fields of TrainerSpec and NormalizerSpec in sentencepiece_model.proto: number -> (name, default, what is supported).
 _TRAINER_FIELDS = {
-    3: ("model_type", _UNIGRAM, _UNIGRAM),
     24: ("treat_whitespace_as_suffix", 0, 0),
     35: ("byte_fallback", 0, 0),
     40: ("unk_id", 0, 1),
@@ -42,35 +42,38 @@ _NORMALIZER_FIELDS = {
 
 @dataclasses.dataclass(frozen=True)
 class SentencePieceModel:
-    """All that a unigram model is made of.
+    """All that a unigram or a word model is made of.
 
     Args:
         pieces: tuple of str. The first four are `SPECIAL_PIECES`; "▁" stands for a space.
         scores: tuple of float. Log probability of each piece.
         charsmap: bytes. Normalisation rules as SentencePiece compiles them.
+        model_type: `UNIGRAM` or `WORD`.
     """
 
     pieces: tuple[str, ...]
     scores: tuple[float, ...]
     charsmap: bytes
+    model_type: int = UNIGRAM
 
 
-def read_model(data: bytes, source: str) -> SentencePieceModel:
+def read_model(data: bytes, source: str, model_type: int = UNIGRAM) -> SentencePieceModel:
     """Reads and checks a serialized `ModelProto`.
 
     Args:
         data: bytes. The whole file.
         source: str. Its name, for messages.
+        model_type: `UNIGRAM` or `WORD`, which it must be.
 
     Raises:
         ValueError: the data is no SentencePiece model, is damaged, or uses what the three runtimes do not share.
     """
     try:
-        return _read(data)
+        return _read(data, model_type)
     except (ValueError, struct.error) as error:
         raise ValueError(
-            f"{source} is not a usable SentencePiece model: {error}. Expected a file written by "
-            "SentencePieceTokenizer.save: copy it again, or train a tokenizer with SentencePieceTokenizer.train."
+            f"{source} is not a usable SentencePiece model: {error}. Expected a file written by {_WRITERS[model_type]}"
+            f".save: copy it again, or train a tokenizer with {_WRITERS[model_type]}.train."
         ) from error
 
 
@@ -81,7 +84,9 @@ def write_model(model: SentencePieceModel) -> bytes:
         kind = _SPECIAL_TYPES[index] if index < len(_SPECIAL_TYPES) else _NORMAL
         entry = _bytes_field(1, piece.encode()) + _varint(2 << 3 | 5) + struct.pack("<f", score) + _int_field(3, kind)
         parts.append(_bytes_field(1, entry))
-    trainer = {4: len(model.pieces)} | {number: field[2] for number, field in _TRAINER_FIELDS.items()}
+    trainer = {3: model.model_type, 4: len(model.pieces)} | {
+        number: field[2] for number, field in _TRAINER_FIELDS.items()
+    }
     parts.append(_bytes_field(2, b"".join(_int_field(*item) for item in sorted(trainer.items()))))
     normalizer = _bytes_field(1, b"user_defined") + _bytes_field(2, model.charsmap)
     normalizer += b"".join(_int_field(number, field[2]) for number, field in _NORMALIZER_FIELDS.items())
@@ -89,7 +94,7 @@ def write_model(model: SentencePieceModel) -> bytes:
     return b"".join(parts)
 
 
-def _read(data: bytes) -> SentencePieceModel:
+def _read(data: bytes, model_type: int) -> SentencePieceModel:
     if len(data) > MAX_BYTES:
         raise ValueError(f"it has {len(data)} bytes, the limit is {MAX_BYTES}")
     pieces, scores = [], []
@@ -109,13 +114,13 @@ def _read(data: bytes) -> SentencePieceModel:
         raise ValueError("a piece occurs twice")
     if 2 not in specs or 3 not in specs:
         raise ValueError("its trainer or normalizer settings are missing")
-    _check_settings(specs[2], _TRAINER_FIELDS)
+    _check_settings(specs[2], {3: ("model_type", UNIGRAM, model_type), **_TRAINER_FIELDS})
     _check_settings(specs[3], _NORMALIZER_FIELDS)
     if specs.get(5, {}).get(2):
         raise ValueError("it has denormalization rules, which are not supported")
     charsmap = specs[3].get(2, b"")
     _check_charsmap(charsmap)
-    return SentencePieceModel(tuple(pieces), tuple(scores), charsmap)
+    return SentencePieceModel(tuple(pieces), tuple(scores), charsmap, model_type)
 
 
 def _read_piece(index: int, entry: dict) -> tuple[str, float]:

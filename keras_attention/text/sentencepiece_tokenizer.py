@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from keras_attention.text.normalize import HANGUL_SYLLABLES, normalization_rules, normalize, readable
-from keras_attention.text.sentencepiece_model import MAX_BYTES, SPECIAL_PIECES, read_model, write_model
+from keras_attention.text.sentencepiece_model import MAX_BYTES, SPECIAL_PIECES, UNIGRAM, read_model, write_model
 
 FILE_NAME = "sentencepiece.model"
 
@@ -44,19 +44,21 @@ class SentencePieceTokenizer:
         ValueError: `model` is no unigram model of ours, is damaged, or is larger than 16 MiB.
 
     Example:
-        tokenizer = SentencePieceTokenizer.train(["to be", "or not to be"], 15)
+        tokenizer = SentencePieceTokenizer.train(["to be", "or not to be"], 12)
         ids = tokenizer.encode("not to be")
         tokenizer.decode(ids)  # "not to be"
     """
 
     pad_id, unk_id, start_id, end_id = range(len(SPECIAL_PIECES))
+    model_type = UNIGRAM
+    file_name = FILE_NAME
 
     def __init__(self, model: bytes, source: str = "The data") -> None:
         import sentencepiece
 
         if not isinstance(model, bytes):
             raise TypeError(f"`model` must be bytes. Received {type(model).__name__}. Pass `tokenizer.model_bytes`.")
-        self._model_bytes = write_model(read_model(model, source))
+        self._model_bytes = write_model(read_model(model, source, self.model_type))
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._model_bytes)
         except RuntimeError as error:
@@ -111,23 +113,23 @@ class SentencePieceTokenizer:
 
     @classmethod
     def load(cls, folder: str | pathlib.Path) -> SentencePieceTokenizer:
-        """Reads `sentencepiece.model` out of `folder`.
+        """Reads the tokenizer's file out of `folder`.
 
         Raises:
             FileNotFoundError: there is none.
             ValueError: it is damaged, too large or of another kind; the message names the file.
         """
-        path = pathlib.Path(folder) / FILE_NAME
+        path = pathlib.Path(folder) / cls.file_name
         if not path.is_file():
-            raise FileNotFoundError(f"There is no {path}. Expected a folder that SentencePieceTokenizer.save wrote.")
+            raise FileNotFoundError(f"There is no {path}. Expected a folder that {cls.__name__}.save wrote.")
         with path.open("rb") as file:
             return cls(file.read(MAX_BYTES + 1), str(path))
 
     def save(self, folder: str | pathlib.Path) -> None:
-        """Writes `sentencepiece.model` into `folder`, which is made if need be."""
+        """Writes the tokenizer's file into `folder`, which is made if need be."""
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE_NAME).write_bytes(self._model_bytes)
+        (folder / self.file_name).write_bytes(self._model_bytes)
 
     def __reduce__(self) -> tuple[type[SentencePieceTokenizer], tuple[bytes]]:
         return type(self), (self._model_bytes,)  # copies and pickles carry the file, nothing native
@@ -245,32 +247,40 @@ class SentencePieceTokenizer:
 
 
 def _train(corpus: Sequence[str], vocabulary_size: int, options: dict) -> bytes:
+    hangul = any(HANGUL_SYLLABLES.start <= ord(c) < HANGUL_SYLLABLES.stop for c in set().union(*corpus))
+    rules = normalization_rules(hangul=hangul)
+    try:
+        return train_model(corpus, rules, vocab_size=vocabulary_size, model_type="unigram", **options)
+    except RuntimeError as error:
+        raise ValueError(_explain(str(error), vocabulary_size)) from error
+
+
+def train_model(corpus: Sequence[str], rules: dict[str, str], **options: Any) -> bytes:
+    """A serialized model that SentencePiece trains on `corpus`, with these normalisation rules in it.
+
+    Raises:
+        RuntimeError: of SentencePiece.
+    """
     import sentencepiece
 
-    hangul = any(HANGUL_SYLLABLES.start <= ord(c) < HANGUL_SYLLABLES.stop for c in set().union(*corpus))
-    rules = "".join(f"{_hex(old)}\t{_hex(new)}\n" for old, new in sorted(normalization_rules(hangul=hangul).items()))
+    lines = "".join(f"{_hex(old)}\t{_hex(new)}\n" for old, new in sorted(rules.items()))
     output = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "rules.tsv"
-        path.write_text(rules, encoding="ascii", newline="\n")
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(corpus),
-                model_writer=output,
-                vocab_size=vocabulary_size,
-                model_type="unigram",
-                normalization_rule_tsv=str(path),
-                max_sentence_length=2**30,
-                num_threads=1,  # sums of floats depend on how many there are
-                pad_id=0,
-                unk_id=1,
-                bos_id=2,
-                eos_id=3,
-                minloglevel=2,
-                **options,
-            )
-        except RuntimeError as error:
-            raise ValueError(_explain(str(error), vocabulary_size)) from error
+        path.write_text(lines, encoding="ascii", newline="\n")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(corpus),
+            model_writer=output,
+            normalization_rule_tsv=str(path),
+            max_sentence_length=2**30,
+            num_threads=1,  # sums of floats depend on how many there are
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            minloglevel=2,
+            **options,
+        )
     return output.getvalue()
 
 

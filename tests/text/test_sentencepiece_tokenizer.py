@@ -19,7 +19,7 @@ LETTERS = sorted(set("".join(map(normalize, SENTENCES))) - {" "})
 
 
 def test_public_names():
-    assert text.__all__ == ["SentencePieceTokenizer", "normalize"]
+    assert text.__all__ == ["SentencePieceTokenizer", "VectorError", "WordTokenizer", "WordVectors", "normalize"]
 
 
 def test_import_loads_no_heavy_library():
