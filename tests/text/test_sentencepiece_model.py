@@ -123,7 +123,7 @@ def test_other_special_pieces_are_refused(model):
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
-    [(3, 2, "model_type is 2"), (35, 1, "byte_fallback is 1"), (40, 0, "unk_id is 0"), (43, 7, "pad_id is 7")],
+    [(35, 1, "byte_fallback is 1"), (40, 0, "unk_id is 0"), (43, 7, "pad_id is 7")],
 )
 def test_other_kinds_of_model_are_refused(model, monkeypatch, field, value, message):
     with monkeypatch.context() as patch:
@@ -132,6 +132,13 @@ def test_other_kinds_of_model_are_refused(model, monkeypatch, field, value, mess
         data = files.write_model(model)
     with pytest.raises(ValueError, match=message):
         files.read_model(data, "model")
+
+
+def test_another_type_of_model_is_refused(model):
+    data = files.write_model(replaced(model, model_type=2))  # byte pairs
+    for model_type in (files.UNIGRAM, files.WORD):
+        with pytest.raises(ValueError, match=f"model_type is 2, only {model_type} is supported"):
+            files.read_model(data, "model", model_type)
 
 
 def trie(units: dict[int, int], size: int = 256, replacements: bytes = b"a\0") -> bytes:
