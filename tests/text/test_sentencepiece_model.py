@@ -135,7 +135,7 @@ def test_other_kinds_of_model_are_refused(model, monkeypatch, field, value, mess
 
 
 def test_another_type_of_model_is_refused(model):
-    data = files.write_model(replaced(model, model_type=2))  # byte pairs
+    data = replaced(model, model_type=2)  # byte pairs
     for model_type in (files.UNIGRAM, files.WORD):
         with pytest.raises(ValueError, match=f"model_type is 2, only {model_type} is supported"):
             files.read_model(data, "model", model_type)
