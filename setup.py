@@ -17,7 +17,7 @@ CONTENT = ("zoo", "training")
 EXTRAS = {
     "litert": ["ai-edge-litert>=2.0"],
     "onnx": ["onnxruntime>=1.20"],
-    "eval": ["sacrebleu>=2.4", "rouge-score>=0.1.2", "seqeval>=1.2"],
+    "eval": ["sacrebleu>=2.4", "sacremoses>=0.1", "rouge-score>=0.1.2", "seqeval>=1.2"],
     "backends": ["jax>=0.5", "torch>=2.6"],
     "test": [
         "pytest>=8",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import time
@@ -41,6 +42,48 @@ def corpus_scores(task: str, outputs: Sequence[str], references: Sequence[Sequen
         scores[name] = metric.corpus_score(list(outputs), streams).score
         scores[f"{name}_signature"] = metric.get_signature().format()
     return scores
+
+
+def moses_tokens(text: str, language: str) -> str:
+    """Text as published scores of Multi30k see it: lower case, punctuation normalised, Moses' tokens, spaces between.
+
+    Raises:
+        ImportError: sacremoses is not installed.
+    """
+    normalizer, tokenizer = _moses(language)
+    return tokenizer.tokenize(normalizer.normalize(text.lower()), return_str=True, escape=True)
+
+
+@functools.cache
+def _moses(language: str):
+    try:
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    except ImportError as error:
+        raise ImportError(
+            "Moses' tokens need the package sacremoses, which is not installed. "
+            'Install it with: pip install "keras-attention-zoo[eval]"'
+        ) from error
+    return MosesPunctNormalizer(language), MosesTokenizer(language)
+
+
+def tokenized_bleu(
+    outputs: Sequence[str], tokenized_references: Sequence[Sequence[str]], language: str
+) -> dict[str, Any]:
+    """Lowercased tokenised BLEU, 0 to 100: what multi-bleu.perl printed, for comparison with published figures.
+
+    Args:
+        outputs: detokenised strings, one an example; they go through `moses_tokens`.
+        tokenized_references: for each example one reference or several, as the data set has tokenised them.
+        language: "de", "en", …: of Moses' rules.
+
+    Returns:
+        dict: "tokenized_bleu", "tokenized_bleu_signature".
+    """
+    streams = _reference_streams(outputs, tokenized_references)
+    metric = require_scorer().metrics.BLEU(tokenize="none", force=True)
+    score = metric.corpus_score([moses_tokens(text, language) for text in outputs], streams).score
+    signature = f"case:lc|norm+tok:moses-{language}|{metric.get_signature().format()}"
+    return {"tokenized_bleu": score, "tokenized_bleu_signature": signature}
 
 
 def group_references(

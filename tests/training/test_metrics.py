@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import math
 import os
 import random
@@ -9,7 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from keras_attention.training.metrics import corpus_scores, evaluate, group_references, paired_bootstrap
+from keras_attention.training.metrics import (
+    corpus_scores,
+    evaluate,
+    group_references,
+    moses_tokens,
+    paired_bootstrap,
+    tokenized_bleu,
+)
+from tests.shared_data import shared_data
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
@@ -202,3 +211,28 @@ def test_a_missing_sacrebleu_says_how_to_install_it_before_decoding(monkeypatch)
     with pytest.raises(ImportError, match=r'pip install "keras-attention-zoo\[eval\]"'):
         evaluate(model, [{"english": "a", "french": "b"}])
     assert model.calls == []
+
+
+MULTI30K = {"test_2016_flickr": 12103, "test_2017_flickr": 10758, "test_2017_mscoco": 5158}
+
+
+@pytest.mark.parametrize("part", MULTI30K)
+def test_raw_references_of_multi30k_get_the_official_tokens(part):
+    folder = shared_data("multi30k")
+    raw, official = (
+        gzip.decompress(path.read_bytes()).decode("utf-8").removesuffix("\n").split("\n")
+        for path in (folder / f"{part}.de.gz", folder / "tok" / f"{part}.lc.norm.tok.de.gz")
+    )
+    assert sum(len(line.split(" ")) for line in official) == MULTI30K[part]
+    different = [one for one, other in zip(raw, official, strict=True) if moses_tokens(one, "de") != other]
+    assert different == []
+
+
+def test_tokenized_bleu_ignores_case_and_the_spaces_of_punctuation():
+    reference = "ein mann , der lacht ."
+    found = tokenized_bleu(["Ein Mann, der lacht."], [[reference]], "de")
+    assert found["tokenized_bleu"] == pytest.approx(100)
+    assert found["tokenized_bleu_signature"].startswith("case:lc|norm+tok:moses-de|nrefs:1|")
+    # by hand: "ein hund , der lacht ." has 5, 3, 2 and 1 of 6, 5, 4 and 3 n-grams
+    other = tokenized_bleu(["Ein Hund, der lacht."], [[reference]], "de")["tokenized_bleu"]
+    assert other == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
