@@ -12,6 +12,7 @@ from keras_attention.decoding.hypotheses import (
     Hypotheses,
     SearchSettings,
     allowed_log_probabilities,
+    coverage_penalty,
     length_penalty,
 )
 
@@ -27,7 +28,9 @@ class _Alive(NamedTuple):
     attention: tf.Tensor
 
 
-def beam_search(step, state, limits, settings: SearchSettings, beam_size, value_length=0) -> Hypotheses:
+def beam_search(
+    step, state, limits, settings: SearchSettings, beam_size, value_length=0, value_mask=None
+) -> Hypotheses:
     """Keeps the `beam_size` best hypotheses at every step, and apart from them the best that have ended.
 
     At each step the 2K best continuations of a row are looked at. Those among the first K that end join the finished
@@ -37,19 +40,19 @@ def beam_search(step, state, limits, settings: SearchSettings, beam_size, value_
 
     Args:
         step: function (ids int32 (B · K,), state) → logits (B · K, V), weights (B · K, Tv), state. It must hold what
-            it knows of the
-            input repeated `beam_size` times: see `repeat_rows`.
+            it knows of the input repeated `beam_size` times: see `repeat_rows`.
         state: nested tensors, B first; repeated here.
         limits: int32 (B,), 1 … `settings.max_length`. Longest output of each row in tokens, the end token included.
         settings: `SearchSettings`.
         beam_size: int > 0, K.
         value_length: int or int32 scalar. Tv, the columns of the attention that is kept.
+        value_mask: bool (B, Tv), True = keep; only needed by a coverage penalty.
 
     Returns:
         `Hypotheses`. Where fewer than K exist, the rest have length 0 and a score of at most -1e8.
     """
     batch = limits.shape[0] if limits.shape[0] is not None else tf.shape(limits)[0]
-    alive, finished = _start(batch, beam_size, settings, value_length if settings.return_attention else 0)
+    alive, finished = _start(batch, beam_size, settings, value_length if settings.keeps_attention else 0)
     row_limits = repeat_rows(limits, beam_size)
 
     def unfinished(t, alive, finished, state):
@@ -60,7 +63,8 @@ def beam_search(step, state, limits, settings: SearchSettings, beam_size, value_
 
     def body(t, alive, finished, state):
         logits, weights, new_state = step(tf.reshape(alive.tokens, [-1]), state)
-        log_probabilities = allowed_log_probabilities(logits, row_limits <= t + 1, settings.end_id)
+        so_far = tf.reshape(alive.ids, [-1, settings.max_length])
+        log_probabilities = allowed_log_probabilities(logits, so_far, t, row_limits, settings)
         words = log_probabilities.shape[1] or tf.shape(log_probabilities)[1]
         total = alive.total[:, :, None] + tf.reshape(log_probabilities, [batch, beam_size, words])
         candidates = 2 * beam_size
@@ -68,7 +72,8 @@ def beam_search(step, state, limits, settings: SearchSettings, beam_size, value_
         parent, token = place // words, place % words
         grown = _grow(alive, parent, token, total, weights, t, settings)
         ends = token == settings.end_id
-        finished = _finish(finished, grown, tf.logical_and(ends, tf.range(candidates) < beam_size), t, settings)
+        ending = tf.logical_and(ends, tf.range(candidates) < beam_size)
+        finished = _finish(finished, grown, ending, t, settings, value_mask)
         going_on = tf.where(ends, total + 2 * IMPOSSIBLE, total)
         _, chosen = tf.math.top_k(going_on, beam_size)  # (B, K)
         survivors = grown._replace(total=tf.where(ends, IMPOSSIBLE, total))
@@ -78,7 +83,7 @@ def beam_search(step, state, limits, settings: SearchSettings, beam_size, value_
 
     variables = (tf.constant(0), alive, finished, repeat_rows(state, beam_size))
     _, _, finished, _ = tf.while_loop(unfinished, body, variables)
-    return finished
+    return finished if settings.return_attention else finished._replace(attention=finished.attention[..., :0])
 
 
 def repeat_rows(nested, times):
@@ -108,19 +113,22 @@ def _grow(alive, parent, token, total, weights, t, settings):
     here = tf.range(settings.max_length) == t
     ids = tf.where(here, token[:, :, None], _pick(alive.ids, parent))
     attention = _pick(alive.attention, parent)
-    if settings.return_attention:
+    if settings.keeps_attention:
         columns = tf.shape(weights)[1]
         by_beam = tf.reshape(tf.cast(weights, tf.float32), [alive.ids.shape[0] or tf.shape(alive.ids)[0], -1, columns])
         attention = tf.where(here[:, None], _pick(by_beam, parent)[:, :, None, :], attention)
     return _Alive(token, total, ids, attention)
 
 
-def _finish(finished, grown, ends, t, settings):
+def _finish(finished, grown, ends, t, settings, value_mask):
     """The K best of those finished before and those that end now; a full set stays as it is."""
     beam_size = finished.ids.shape[1]
     closed = tf.reduce_all(finished.length > 0, axis=1, keepdims=True)
     joins = tf.logical_and(tf.logical_and(ends, tf.logical_not(closed)), grown.total > IMPOSSIBLE / 2)
-    score = tf.where(joins, grown.total / length_penalty(t + 1, settings.length_penalty), 2 * IMPOSSIBLE)
+    score = grown.total / length_penalty(t + 1, settings.length_penalty)
+    if settings.coverage_penalty > 0:
+        score += coverage_penalty(grown.attention, value_mask, settings.coverage_penalty)
+    score = tf.where(joins, score, 2 * IMPOSSIBLE)
     length = tf.where(joins, t + 1, 0)
     new = Hypotheses(grown.ids, length, score, grown.total, grown.attention)
     both = [tf.concat(pair, axis=1) for pair in zip(finished, new, strict=True)]
