@@ -5,13 +5,27 @@ from __future__ import annotations
 import difflib
 import importlib
 
-__all__ = ["FAMILIES", "Prediction", "TaskModel", "TranslationConfig", "TranslationModel", "family_class"]
+__all__ = [
+    "FAMILIES",
+    "Prediction",
+    "TaskModel",
+    "TransformerConfig",
+    "TransformerTranslationModel",
+    "TranslationConfig",
+    "TranslationModel",
+    "family_class",
+]
 
 # family → the module here that holds it, and its class; imported only on use
-FAMILIES = {"translation": ("translation", "TranslationModel")}
+FAMILIES = {
+    "transformer_translation": ("transformer_translation", "TransformerTranslationModel"),
+    "translation": ("translation", "TranslationModel"),
+}
 _NAMES = {
     "Prediction": "prediction",
     "TaskModel": "task_model",
+    "TransformerConfig": "transformer_config",
+    "TransformerTranslationModel": "transformer_translation",
     "TranslationConfig": "translation_config",
     "TranslationModel": "translation",
 }

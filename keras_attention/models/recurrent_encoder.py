@@ -20,6 +20,7 @@ class RecurrentEncoder(keras.layers.Layer):
         units: int. Width of the states that come out: of both directions together.
         num_layers: int > 0.
         bidirectional: bool.
+        layer_normalization: bool. Normalises the states that each layer gives to the next and to the decoder.
         dropout: float in [0, 1). Between the layers.
 
     Call arguments:
@@ -31,7 +32,7 @@ class RecurrentEncoder(keras.layers.Layer):
         by side.
     """
 
-    def __init__(self, cell, units, num_layers=1, bidirectional=True, dropout=0.0, **kwargs):
+    def __init__(self, cell, units, num_layers=1, bidirectional=True, layer_normalization=False, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.units, self.bidirectional = units, bidirectional
@@ -44,12 +45,20 @@ class RecurrentEncoder(keras.layers.Layer):
             if bidirectional:
                 layer = keras.layers.Bidirectional(layer, dtype=self.dtype_policy, name=f"layer_{number}")
             self.layers.append(layer)
+        self.norms = []
+        if layer_normalization:
+            self.norms = [
+                keras.layers.LayerNormalization(dtype=self.dtype_policy, name=f"norm_{number}")
+                for number in range(num_layers)
+            ]
         self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
         for layer in self.layers:
             layer.build(input_shape)
             input_shape = (*input_shape[:-1], self.units)
+        for norm in self.norms:
+            norm.build(input_shape)
         self.built = True
 
     def call(self, inputs, mask=None, training=None):
@@ -58,6 +67,8 @@ class RecurrentEncoder(keras.layers.Layer):
             if number:
                 values = self.dropout(values, training=training)
             values, *last = layer(values, mask=mask, training=training)
+            if self.norms:
+                values = self.norms[number](values)
             states.append(self._side_by_side(last))
         return values, states
 

@@ -16,13 +16,13 @@ def scan(step, inputs, state):
         state: nested tensors; the structure and the shapes stay.
 
     Returns:
-        the outputs, (B, T, …).
+        the outputs, (B, T, …), in the dtype of the inputs.
     """
     by_time = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])
     length = tf.shape(by_time)[0]
     slices = tf.TensorArray(inputs.dtype, length, element_shape=by_time.shape[1:]).unstack(by_time)
     flat_state = tf.nest.flatten(state)
-    outputs = tf.TensorArray(flat_state[0].dtype, length)
+    outputs = tf.TensorArray(inputs.dtype, length)
 
     def body(t, outputs, flat):
         output, new_state = step(slices.read(t), tf.nest.pack_sequence_as(state, flat))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
-from keras_attention import scores
-from keras_attention.models.attention_decoder import FEEDS
+from keras_attention.models.attention_decoder import FEEDS, ORDERS
+from keras_attention.models.mechanisms import MECHANISMS, make_attention
 from keras_attention.models.model_config import ModelConfig
+from keras_attention.models.plain_decoder import CONTEXTS, WIRINGS
 from keras_attention.models.recurrent_cells import CELLS
+from keras_attention.models.search_options import check_number
 
-__all__ = ["TranslationConfig", "check_range", "check_search_options"]
+__all__ = ["TranslationConfig"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +25,21 @@ class TranslationConfig(ModelConfig):
         cell: "gru" or "lstm".
         num_layers: layers of the encoder and of the decoder each; the states are handed over layer by layer.
         bidirectional: whether the encoder reads in both directions.
-        score: score of the attention, by name (see `keras_attention.scores.get`).
+        attention: the decoder's attention, by name: one of `mechanisms.MECHANISMS`, or "none".
+        attention_options: dict. Further arguments of that layer, such as `{"radius": 5}`.
+        score: score of the attention, by name (see `keras_attention.scores.get`), where it takes one.
         score_units: width of the score's hidden layer, for "concat" and "additive".
+        order: when the decoder attends: "luong" (step, then attend), "bahdanau" (attend, then step) or "conditional" (a
+            step, attend, another step).
         feed: what the decoder's next step gets besides the last token: "nothing", "context" or "attentional" (input
             feeding).
+        wiring, encoder_context: how a decoder without attention knows the input; see `PlainDecoder`.
+        layer_normalization: whether the encoder's states, the decoder's gates and h̃ are normalised.
         tie_embeddings: "none"; "output": the decoder's embeddings are its output matrix; "all": and the encoder's
             embeddings too.
         embedding_dropout: share dropped of the embeddings.
-        dropout: share dropped between layers and of the attentional vector h̃.
+        dropout: share dropped between layers, and of the attentional vector h̃.
+        state_dropout: share dropped of the encoder's states.
         label_smoothing: ε of the training loss.
         max_length: longest input and output in pieces, the end included.
         beam_size, length_penalty: of the search, where the caller names none.
@@ -43,12 +51,19 @@ class TranslationConfig(ModelConfig):
     cell: str = "gru"
     num_layers: int = 1
     bidirectional: bool = True
+    attention: str = "luong"
+    attention_options: dict = dataclasses.field(default_factory=dict)
     score: str = "general"
     score_units: int | None = None
+    order: str = "luong"
     feed: str = "attentional"
+    wiring: str = "states"
+    encoder_context: str = "last"
+    layer_normalization: bool = False
     tie_embeddings: str = "all"
     embedding_dropout: float = 0.0
     dropout: float = 0.0
+    state_dropout: float = 0.0
     label_smoothing: float = 0.0
     max_length: int = 64
     beam_size: int = 4
@@ -64,34 +79,26 @@ class TranslationConfig(ModelConfig):
         ):
             self.check_int(name, low)
         self.check_int("beam_size", 1)
-        for name in ("embedding_dropout", "dropout", "label_smoothing"):
+        for name in ("embedding_dropout", "dropout", "state_dropout", "label_smoothing"):
             self.check_share(name)
         self.check_bool("bidirectional")
+        self.check_bool("layer_normalization")
         self.check_choice("cell", tuple(CELLS))
+        self.check_choice("attention", ("none", *MECHANISMS))
+        self.check_choice("order", ORDERS)
         self.check_choice("feed", FEEDS)
+        self.check_choice("wiring", tuple(WIRINGS))
+        self.check_choice("encoder_context", CONTEXTS)
         self.check_choice("tie_embeddings", ("none", "output", "all"))
         if self.bidirectional and self.units % 2:
             raise ValueError(f"`units` must be even: each direction has half of them. Received {self.units}.")
-        check_length_penalty(self.length_penalty)
-        scores.get(self.score, units=self.score_units)
+        check_number("length_penalty", self.length_penalty, 0)
+        if not isinstance(self.attention_options, dict):
+            raise ValueError(f"`attention_options` must be a dict. Received {self.attention_options!r}.")
+        if self.attention != "none":  # refuses what the layer refuses, before any weight is made
+            make_attention(self.attention, self.score, self.score_units, self.attention_options, None)
 
     @property
     def least_parameters(self) -> int:
         """A number of weights that no model of these settings gets below."""
         return self.vocabulary_size * self.embedding_dim + self.num_layers * self.units**2
-
-
-def check_search_options(beam_size, length_penalty, max_length, vocabulary_size):
-    check_range("beam_size", beam_size, 1, vocabulary_size // 2)
-    check_range("max_length", max_length, 1, 10_000)
-    check_length_penalty(length_penalty)
-
-
-def check_range(name, value, low, high):
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"`{name}` must be an int from {low} to {high}. Received {value!r}.")
-
-
-def check_length_penalty(value):
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise ValueError(f"`length_penalty` must be a number >= 0. Received {value!r}.")

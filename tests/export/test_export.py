@@ -39,7 +39,7 @@ def test_a_tflite_file_says_what_the_model_says_at_every_length(model, greedy_fi
     run = runner.tflite_runner(greedy_file.path, "ids")
     for length in (1, 2, 7, 20):
         source = np.random.default_rng(length).integers(4, 160, (1, length)).astype(np.int32)
-        wanted = model.search(tf.constant(source), 1, model.config.length_penalty)
+        wanted = model.search(tf.constant(source), model.search_options(beam_size=1))
         found = run(source=source)
         np.testing.assert_array_equal(found["ids"], wanted.ids)
         np.testing.assert_array_equal(found["length"], wanted.length)
@@ -67,7 +67,7 @@ def test_every_kind_of_tflite_file_passes_its_check(model, tmp_path, quantize, b
     assert found["ids"].shape == (1, beam_size, 32)
     assert found["attention"].shape[:3] == (1, beam_size, 32)
     if quantize is None:
-        wanted = model.search(tf.constant(ids_of(model, SENTENCES[0])), beam_size, model.config.length_penalty)
+        wanted = model.search(tf.constant(ids_of(model, SENTENCES[0])), model.search_options(beam_size=beam_size))
         np.testing.assert_array_equal(found["ids"], wanted.ids)
 
 
@@ -104,7 +104,9 @@ def test_a_saved_model_of_ids_alone_replaces_an_older_one(model, tmp_path):
     assert list(json.loads(report.sidecar.read_text("utf-8"))["signatures"]) == ["ids"]
     source = ids_of(model, SENTENCES[1])
     found = runner.run_saved_model(str(report.path), "serving_default", {"one": {"source": source}})["one"]
-    np.testing.assert_array_equal(found["ids"], model.search(tf.constant(source), 1).ids)
+    np.testing.assert_array_equal(
+        found["ids"], model.search(tf.constant(source), model.search_options(beam_size=1)).ids
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["saved", "saved.json", "saved.sentencepiece.model"]
 
 

@@ -40,6 +40,88 @@ def test_attending_for_all_steps_at_once_equals_the_step_loop(cell, score, num_l
     np.testing.assert_allclose(at_once, step_by_step, atol=1e-5)
 
 
+DECODERS = {
+    **{
+        f"{wiring}_{context}": {"attention": "none", "wiring": wiring, "encoder_context": context}
+        for wiring, context in [
+            ("context", "last"),
+            ("start", "projected_last"),
+            ("context_token", "projected_all"),
+            ("states", "last"),
+            ("states_context", "projected_all"),
+        ]
+    },
+    **{
+        f"{order}_{feed}": {"order": order, "feed": feed}
+        for order in ("bahdanau", "conditional")
+        for feed in ("nothing", "context", "attentional")
+    },
+    "luong_normalized": {"layer_normalization": True},
+    "bahdanau_additive": {"attention": "bahdanau", "score_units": 5, "order": "bahdanau", "layer_normalization": True},
+    "local": {"attention": "local", "attention_options": {"radius": 2}},
+    "local_monotonic": {"attention": "local", "attention_options": {"radius": 2, "position": "monotonic"}},
+    "hard": {"attention": "hard", "attention_options": {"sample": "straight_through"}},
+    "location": {"attention": "location", "attention_options": {"max_length": 40}},
+    "coverage": {"attention": "coverage", "score_units": 5},
+    "multi_dim": {"attention": "multi_dim", "score_units": 5},
+}
+each_decoder = pytest.mark.parametrize("settings", DECODERS.values(), ids=DECODERS.keys())
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@each_decoder
+def test_every_weight_of_every_decoder_learns(settings, cell):
+    model = make_model(cell=cell, num_layers=2, tie_embeddings="none", **settings)
+    with tf.GradientTape() as tape:
+        loss, _ = model.loss_terms(BATCH, training=True)
+    gradients = tape.gradient(loss, [one.value for one in model.trainable_weights])
+    for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
+        if gradient is None:
+            # tokens are not fed back; no state behind the context is read; the layers of the encoder end in its values
+            assert any(part in weight.path for part in unread(settings)), weight.path
+            continue
+        dense = tf.convert_to_tensor(gradient).numpy()
+        assert np.isfinite(dense).all() and np.abs(dense).max() > 0, weight.path
+
+
+def unread(settings):
+    """What of a model some wirings do not read."""
+    return {"context": ["target_embedding"], "start": ["target_embedding"]}.get(settings.get("wiring"), [])
+
+
+@each_decoder
+def test_steps_of_every_decoder_give_its_teacher_forced_loss(settings):
+    model = make_model(num_layers=2, **settings)
+    memory, states = model.encode(BATCH["source"])
+    step, state = model.stepper(memory), model.decoder.initial_state(states, memory)
+    previous = tf.fill([3], model.start_id)
+    logits = model(BATCH).numpy()
+    for place in range(BATCH["target"].shape[1]):
+        found, weights, state = step(previous, state)
+        assert weights.shape == (3, 5 * len(model.decoder.maps))
+        np.testing.assert_allclose(found[:, 4:], logits[:, place, 4:], atol=1e-4)
+        previous = BATCH["target"][:, place]
+
+
+@each_decoder
+def test_padding_changes_no_loss_of_any_decoder(settings):
+    model = make_model(num_layers=2, **settings)
+    wider = {name: tf.pad(ids, [[0, 0], [0, 3]]) for name, ids in BATCH.items()}
+    wanted = model.loss_terms(BATCH, training=False)[0]
+    np.testing.assert_allclose(model.loss_terms(wider, training=False)[0], wanted, rtol=1e-5)
+
+
+@each_decoder
+def test_every_decoder_translates_with_its_maps(settings):
+    model = make_model(**settings)
+    together = model.translate(SENTENCES[:3], beam_size=2, n_best=2)
+    alone = model.translate(SENTENCES[1], beam_size=2, n_best=2)
+    assert alone.output == together[1].output
+    assert len(alone.attention) == len(model.decoder.maps)
+    for one in alone.attention:
+        assert len(one.columns) == len(model.vectorize({"source": SENTENCES[1]})["source"])
+
+
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("tie", ["none", "output", "all"])
 @pytest.mark.parametrize("feed", ["nothing", "context", "attentional"])
@@ -191,11 +273,60 @@ def test_bad_inputs_are_named(model, inputs, kind, message):
         ({"max_length": -3}, "`max_length` must be an int from 1"),
         ({"max_length": 0}, "`max_length` must be an int from 1"),
         ({"batch_tokens": 0}, "`batch_tokens` must be an int from 1"),
+        ({"beam_size": 200}, "`beam_size` must be an int from 1 to 80"),
+        ({"coverage_penalty": math.inf}, "`coverage_penalty` must be a number >= 0"),
+        ({"min_length": 9, "max_length": 9}, "`min_length` must be an int from 0 to 8"),
+        ({"no_repeat_ngram": -1}, "`no_repeat_ngram` must be an int from 0"),
+        ({"temperature": 0}, "`temperature` must be a number >= 1e-06"),
+        ({"temperature": 1.0, "beam_size": 3}, "A sample is drawn, not searched for"),
+        ({"temperature": 1.0, "top_p": 0}, r"`top_p` must be a number in \(0, 1\]"),
+        ({"top_k": 4}, "nothing is drawn. Give a `temperature`"),
+        ({"temperature": 1.0, "seed": -1}, "`seed` must be an int from 0"),
     ],
 )
 def test_bad_search_options_are_named(model, options, message):
     with pytest.raises(ValueError, match=message):
         model.translate("One.", **options)
+
+
+def test_an_unknown_option_is_named(model):
+    with pytest.raises(TypeError, match="`translate` has no option 'beams'. Expected some of attention, beam_size"):
+        model.translate("One.", beams=3)
+
+
+def test_a_coverage_penalty_needs_attention():
+    with pytest.raises(ValueError, match="has no attention to cover its input with"):
+        make_model(attention="none").translate("One.", coverage_penalty=0.2)
+
+
+def test_samples_depend_on_their_seed_and_place_alone(model):
+    options = {"temperature": 1.0, "n_best": 3, "seed": 5}
+    together = model.translate(SENTENCES[:4], **options)
+    small = model.translate(SENTENCES[:4], batch_tokens=1, **options)
+    drawn = [[one.output, *(other.output for other in one.alternatives)] for one in together]
+    assert drawn == [[one.output, *(other.output for other in one.alternatives)] for one in small]
+    assert any(len(set(row)) > 1 for row in drawn)
+    assert drawn != [[one.output] for one in model.translate(SENTENCES[:4], temperature=1.0, seed=6)]
+    for one in together:
+        scores = [one.score, *(other.score for other in one.alternatives)]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_what_is_forbidden_does_not_come(model):
+    free = model.translate(SENTENCES, beam_size=2, attention=False)
+    for one in model.translate(SENTENCES, beam_size=2, no_repeat_ngram=1, min_length=5, max_length=20):
+        pieces = one.attention[0].rows
+        assert len(set(pieces)) == len(pieces) and 6 <= len(pieces) <= 20
+    assert [one.output for one in free] == [one.output for one in model.translate(SENTENCES, beam_size=2)]
+
+
+def test_given_outputs_get_the_probability_that_the_loss_says(model):
+    found = model.force(BATCH["source"], BATCH["target"])
+    total, _ = model.loss_terms(BATCH, training=False)
+    np.testing.assert_allclose(tf.reduce_sum(found.log_probability), -float(total), rtol=1e-4)
+    np.testing.assert_array_equal(found.ids[:, 0], BATCH["target"])
+    np.testing.assert_allclose(tf.reduce_sum(found.attention[1, 0], -1), [1, 1, 1, 1], atol=1e-5)
+    np.testing.assert_array_equal(found.attention[2, 0, 1:], 0)
 
 
 def test_n_best_widens_the_beam_where_none_is_given(model):
@@ -216,6 +347,14 @@ def test_n_best_widens_the_beam_where_none_is_given(model):
         ({"bidirectional": 1}, "`bidirectional` must be true or false"),
         ({"hidden": 3}, "Unknown key 'hidden'"),
         ({"unit": 3}, "Did you mean 'units'"),
+        ({"attention": "soft"}, "`attention` must be one of 'none', 'luong'"),
+        ({"attention": "local"}, "`attention_options` {} do not fit LocalAttention"),
+        ({"attention": "local", "attention_options": {"radius": 0}}, "`radius` must be an int > 0"),
+        ({"attention_options": [3]}, "`attention_options` must be a dict"),
+        ({"order": "first"}, "`order` must be one of 'luong', 'bahdanau', 'conditional'"),
+        ({"wiring": "none"}, "`wiring` must be one of 'context'"),
+        ({"encoder_context": "all"}, "`encoder_context` must be one of"),
+        ({"layer_normalization": 1}, "`layer_normalization` must be true or false"),
     ],
 )
 def test_a_bad_configuration_is_named(change, message):
