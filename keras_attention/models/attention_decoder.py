@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import keras
 from keras import ops
 
@@ -98,13 +100,15 @@ class AttentionDecoder(keras.layers.Layer):
         """What depends on the encoder alone: values (B, Tv, Dv), mask (B, Tv), its last states → `PreparedKeys`."""
         return self.attention.prepare(values, mask=mask)
 
-    def initial_state(self, encoder_states, prepared):
+    def initial_state(self, encoder_states, prepared, training=None):
         """Everything a step carries, B first: the cells' states, what was fed, the attention's own state."""
+        takes = inspect.signature(self.attention.initial_state).parameters
+        random = {"training": training} if "training" in takes else {}  # what draws samples seeds them here
         batch, dtype = ops.shape(encoder_states[0][0])[0], encoder_states[0][0].dtype
         return {
             "cells": [list(states) for states in encoder_states],
             "feed": ops.zeros((batch, self.feed_units), dtype),
-            "attention": self.attention.initial_state(prepared),
+            "attention": self.attention.initial_state(prepared, **random),
         }
 
     def project(self, embedded):
@@ -138,7 +142,7 @@ class AttentionDecoder(keras.layers.Layer):
         """Teacher-forced: embedded (B, Tq, E) → h̃ (B, Tq, units)."""
         if self.feed == "attentional":
             return self.call_step_by_step(embedded, encoder_states, prepared, training=training)
-        projected, state = self.project(embedded), self.initial_state(encoder_states, prepared)
+        projected, state = self.project(embedded), self.initial_state(encoder_states, prepared, training)
         masks = self.stack.dropout_masks(embedded, training)
         if self.feed == "nothing" and self.order == "luong":
             step_cells = self.stack.stepper(embedded.dtype, masks)
@@ -170,7 +174,7 @@ class AttentionDecoder(keras.layers.Layer):
             attentional, _, state = step_once(projected, state)
             return attentional, state
 
-        return scan(step, self.project(embedded), self.initial_state(encoder_states, prepared))
+        return scan(step, self.project(embedded), self.initial_state(encoder_states, prepared, training))
 
     def _core(self, prepared, dtype, masks, training):
         """A function (projected, state) → s, c, weights, states of the cells, state of the attention."""

@@ -84,6 +84,16 @@ def test_every_weight_of_every_decoder_learns(settings, cell):
         assert np.isfinite(dense).all() and np.abs(dense).max() > 0, weight.path
 
 
+def test_the_temperature_of_hard_attention_falls_with_the_training_steps():
+    cooling = {"class_name": "ExponentialTemperature", "config": {"start": 2.0, "end": 0.5, "rate": 0.1}}
+    options = {"temperature": {"registered_name": "keras_attention>ExponentialTemperature", **cooling}}
+    model = make_model(attention="hard", attention_options=options)
+    for _ in range(3):
+        model.loss_terms(BATCH, training=True)
+    model.loss_terms(BATCH, training=False)
+    np.testing.assert_allclose(model.decoder.attention.temperature, 2.0 * np.exp(-0.1 * 2), rtol=1e-5)
+
+
 def unread(settings):
     """What of a model some wirings do not read."""
     return {"context": ["target_embedding"], "start": ["target_embedding"]}.get(settings.get("wiring"), [])
