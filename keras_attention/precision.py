@@ -6,7 +6,8 @@ from keras import backend, ops
 
 
 def at_least_float32(tensor):
-    """`tensor` in float32, or as it is where it is wider."""
+    """`tensor` in float32, or as it is where it is wider; an array of NumPy becomes a tensor."""
+    tensor = ops.convert_to_tensor(tensor)  # PyTorch's tensors do not take one to add or multiply
     dtype = backend.standardize_dtype(tensor.dtype)
     return ops.cast(tensor, "float32") if dtype in ("float16", "bfloat16") else tensor
 

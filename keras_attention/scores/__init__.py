@@ -17,6 +17,7 @@ from keras_attention.scores.channels import (
     channel_additive,
     channel_bilinear,
 )
+from keras_attention.scores.location_aware import LocationAwareScore, location_aware
 from keras_attention.scores.multiplicative import (
     CosineScore,
     DotScore,
@@ -37,6 +38,7 @@ __all__ = [
     "CosineScore",
     "DotScore",
     "GeneralScore",
+    "LocationAwareScore",
     "MLPScore",
     "ScaledDotScore",
     "Score",
@@ -47,6 +49,7 @@ __all__ = [
     "dot",
     "general",
     "get",
+    "location_aware",
     "mlp",
     "scaled_dot",
 ]
@@ -59,17 +62,18 @@ _BY_NAME = {
     "additive": AdditiveScore,
     "concat": AdditiveScore,
     "mlp": MLPScore,
+    "location_aware": LocationAwareScore,
     "channel_additive": ChannelAdditiveScore,
     "channel_bilinear": ChannelBilinearScore,
 }
-_WITH_UNITS = (AdditiveScore, MLPScore, ChannelAdditiveScore)
+_WITH_UNITS = (AdditiveScore, MLPScore, LocationAwareScore, ChannelAdditiveScore)
 
 
 def get(score, *, units=None, channels=None, dtype=None, **options) -> Score:
     """A score layer, from its name or as it is given.
 
-    The names: "dot", "scaled_dot", "general", "cosine", "additive" (or "concat"), "mlp", and with one score a channel
-    "channel_additive" and "channel_bilinear".
+    The names: "dot", "scaled_dot", "general", "cosine", "additive" (or "concat"), "mlp"; "location_aware", which sees
+    the weights before; and with one score a channel "channel_additive" and "channel_bilinear".
 
     Args:
         score: str or `Score`.

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attention.scores.base import Score, positive_int
+from keras_attention.scores.recomputed import weighted_tanh
 
 __all__ = ["AdditiveScore", "MLPScore", "additive", "mlp"]
 
@@ -21,8 +22,7 @@ def additive(projected_query, projected_key, scale):
     Returns:
         score (B, Tq, Tv).
     """
-    hidden = ops.tanh(ops.expand_dims(projected_query, 2) + ops.expand_dims(projected_key, 1))  # (B, Tq, Tv, U)
-    return ops.einsum("bqvu,u->bqv", hidden, scale)
+    return weighted_tanh(projected_query, projected_key, scale)
 
 
 def mlp(projected_query, projected_key, scale, bias):
