@@ -117,25 +117,25 @@ def argmax(score, mask=None):
     score = at_least_float32(score)
     if mask is not None:
         score = ops.where(mask, score, ops.full_like(score, _LOWEST))
-    places = ops.cumsum(ops.ones_like(score, dtype="int32"), axis=-1) - 1
-    highest = ops.expand_dims(ops.cast(ops.argmax(score, axis=-1), "int32"), -1)
-    chosen = places == highest
+    # Not `ops.argmax`, which looks at the bits of a 0 on TensorFlow: neither TFLite nor ONNX has an operation for that.
+    places = ops.cumsum(ops.ones_like(score, dtype="int32"), axis=-1)
+    highest = ops.where(score == ops.max(score, axis=-1, keepdims=True), -places, ops.full_like(places, -(2**31)))
+    chosen = -places == ops.max(highest, axis=-1, keepdims=True)
     if mask is not None:
         chosen = ops.logical_and(chosen, mask)
     return ops.cast(chosen, score.dtype)
 
 
-def categorical(score, mask=None, seed=None):
+def categorical(score, mask=None, seed=None, noise=None):
     """One place drawn from `softmax(e)`, as the highest of the scores with Gumbel noise. It has no gradient.
 
-    Jang et al., 2017 (arXiv 1611.01144), equation 1. score (…, Tv), mask broadcastable to it, seed an int or a
-    `keras.random.SeedGenerator` → weights (…, Tv), one 1 a row, or none where nothing is kept.
+    Jang et al., 2017 (arXiv 1611.01144), equation 1. score (…, Tv), mask broadcastable to it, seed and noise as
+    `gumbel_softmax` → weights (…, Tv), one 1 a row, or none where nothing is kept.
     """
-    score = at_least_float32(score)
-    return argmax(score + _gumbel(score, seed), mask)
+    return argmax(_noisy(score, seed, noise), mask)
 
 
-def gumbel_softmax(score, mask=None, temperature=1.0, seed=None):
+def gumbel_softmax(score, mask=None, temperature=1.0, seed=None, noise=None):
     """A soft sample: softmax of the scores with Gumbel noise, `softmax((e + g) / T)`.
 
     Jang et al., 2017 (arXiv 1611.01144), equation 2. As T falls to 0, a row becomes a one-hot sample of `softmax(e)`.
@@ -145,17 +145,18 @@ def gumbel_softmax(score, mask=None, temperature=1.0, seed=None):
         mask: bool, broadcastable to `score`, True = keep; default keeps all.
         temperature: float > 0, or a scalar tensor.
         seed: int or `keras.random.SeedGenerator`. An int gives the same noise each time.
+        noise: float, broadcastable to `score`, of a standard Gumbel distribution; default draws it with `seed`.
     """
-    score = at_least_float32(score)
-    return softmax((score + _gumbel(score, seed)) / ops.cast(temperature, score.dtype), mask)
+    score = _noisy(score, seed, noise)
+    return softmax(score / ops.cast(temperature, score.dtype), mask)
 
 
-def straight_through_gumbel(score, mask=None, temperature=1.0, seed=None):
+def straight_through_gumbel(score, mask=None, temperature=1.0, seed=None, noise=None):
     """A one-hot sample of `softmax(e)` forwards, the gradient of the soft one backwards.
 
     Jang et al., 2017 (arXiv 1611.01144), section 2.2. Args as `gumbel_softmax`.
     """
-    soft = gumbel_softmax(score, mask, temperature, seed)
+    soft = gumbel_softmax(score, mask, temperature, seed, noise)
     hard = argmax(soft, ops.ones_like(soft, dtype="bool") if mask is None else mask)
     return ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))  # the bracket is exactly 0
 
@@ -266,6 +267,12 @@ def _sum_where(places, score):
 def _count(places, score):
     """How many places, (…, 1), at least 1: an empty row must not divide by 0."""
     return ops.maximum(ops.sum(ops.cast(places, score.dtype), axis=-1, keepdims=True), 1)
+
+
+def _noisy(score, seed, noise):
+    """`e + g`: the scores with Gumbel noise, in at least float32."""
+    score = at_least_float32(score)
+    return score + (_gumbel(score, seed) if noise is None else ops.cast(noise, score.dtype))
 
 
 def _gumbel(score, seed):

@@ -181,6 +181,64 @@ def coverage(query, key, mask, weights):
     return result
 
 
+def location_aware_scores(query, keys, previous, weights):
+    """Chorowski et al., 2015, section 2.2, one query: `w · tanh(W s + V h_j + U f_j + b)`, `f = F * α`, α before."""
+    width = len(weights["filter_kernel"])
+    scores = np.zeros(len(keys))
+    for j, key in enumerate(keys):
+        features = np.zeros(weights["filter_kernel"].shape[-1])
+        for place in range(width):
+            looked_at = j + place - (width - 1) // 2
+            if 0 <= looked_at < len(keys):
+                features += weights["filter_kernel"][place, 0] * previous[looked_at]
+        hidden = weights["query_kernel"].T @ query + weights["key_kernel"].T @ key + weights["bias"]
+        scores[j] = weights["scale"] @ np.tanh(hidden + weights["location_kernel"].T @ features)
+    return scores
+
+
+def location_aware(query, key, mask, weights):
+    """Softmax of `location_aware_scores`, query after query; before the first the weights are 0."""
+    result = np.zeros(mask.shape)
+    for b in range(len(mask)):
+        previous = np.zeros(mask.shape[2])
+        for t in range(mask.shape[1]):
+            scores = location_aware_scores(query[b, t], key[b], previous, weights)
+            result[b, t] = masked_softmax(scores, mask[b, t])
+            previous = result[b, t] if mask[b, t].any() else previous
+    return result
+
+
+def expected_monotonic(stop, previous):
+    """Raffel et al., 2017, section 2.3: `α_j = p_j Σ_{k ≤ j} α'_k Π_{k ≤ l < j} (1 − p_l)`, of p and α', (Tv,) each."""
+    return np.array(
+        [stop[j] * sum(previous[k] * np.prod(1 - stop[k:j]) for k in range(j + 1)) for j in range(len(stop))]
+    )
+
+
+def hard_monotonic(stop, previous):
+    """Raffel et al., 2017, section 2.2, without training: from the place before on, the first with p > 1/2."""
+    result = np.zeros(len(stop))
+    if previous.any():
+        for j in range(int(np.argmax(previous)), len(stop)):
+            if stop[j] > 0.5:
+                result[j] = 1
+                break
+    return result
+
+
+def monotonic(scores, query, key, mask, weights, align):
+    """Query after query, by one of the two above; `scores` of query, keys, weights before and the layer's weights."""
+    result = np.zeros(mask.shape)
+    for b in range(len(mask)):
+        before, previous = np.zeros(mask.shape[2]), np.eye(mask.shape[2])[0]
+        for t in range(mask.shape[1]):
+            score = scores(query[b, t], key[b], before, weights) + weights["score_bias"]
+            if mask[b, t].any():
+                result[b, t] = align(np.where(mask[b, t], 1 / (1 + np.exp(-score)), 0), previous)
+                before = previous = result[b, t]
+    return result
+
+
 def full_mask(shape, query_mask=None, value_mask=None, attention_mask=None, causal=False):
     """Which of (B, Tq, Tv) are kept, place by place."""
     keep = np.ones(shape, bool)

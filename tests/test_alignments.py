@@ -48,7 +48,7 @@ def test_weights_equal_the_reference_for_any_mask(align, formula, score, mask):
 @several
 @given(score=any_score, mask=any_mask)
 def test_gradients_are_finite_and_0_where_masked(align, score, mask):
-    directions = np.random.default_rng(0).normal(size=SHAPE).astype("float32")
+    directions = ops.convert_to_tensor(np.random.default_rng(0).normal(size=SHAPE), dtype="float32")
     (gradient,), _ = gradients(lambda one: ops.sum(align(one, mask) * directions), [score])
     assert np.isfinite(gradient).all()
     assert (gradient[~mask] == 0).all()
@@ -145,6 +145,27 @@ def test_gumbel_softmax_is_softmax_with_seeded_noise():
     np.testing.assert_allclose(hot, reference.masked_softmax(0 * score, mask), atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_samples_under_given_noise_run_in_float32(dtype):
+    rng = np.random.default_rng(6)
+    score = ops.cast(200 * rng.normal(size=SHAPE), dtype)
+    mask, noise = rng.random(SHAPE) < 0.7, rng.gumbel(size=SHAPE)
+    given = ops.convert_to_tensor(noise, dtype="float32")
+    noisy = to_float64(score) + noise
+    soft, expected = (
+        alignments.gumbel_softmax(score, mask, 0.3, noise=given),
+        reference.masked_softmax(noisy / 0.3, mask),
+    )
+    np.testing.assert_allclose(to_float64(soft), expected, atol=1e-3)  # of scores of 1e3, float32 holds 4 more digits
+    hard = [
+        alignments.straight_through_gumbel(score, mask, 0.3, noise=given),
+        alignments.categorical(score, mask, noise=given),
+    ]
+    for weights in hard:
+        np.testing.assert_array_equal(to_float64(weights), reference.masked_argmax(noisy, mask))
+    assert {keras.backend.standardize_dtype(weights.dtype) for weights in (soft, *hard)} == {"float32"}
+
+
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_hard_samples_come_as_often_as_softmax_says(temperature):
     score = np.broadcast_to(np.array([0.3, -1.0, 1.2, 0.0], "float32"), (1, 8000, 4))
@@ -158,7 +179,7 @@ def test_hard_samples_come_as_often_as_softmax_says(temperature):
 
 def test_straight_through_has_the_gradient_of_the_soft_sample():
     score, mask = np.random.normal(size=SHAPE).astype("float32"), np.random.default_rng(2).random(SHAPE) < 0.6
-    directions = np.random.default_rng(0).normal(size=SHAPE).astype("float32")
+    directions = ops.convert_to_tensor(np.random.default_rng(0).normal(size=SHAPE), dtype="float32")
     of_hard, of_soft = (
         gradients(lambda one, align=align: ops.sum(align(one, mask, 0.8, 3) * directions), [score])[0][0]
         for align in (alignments.straight_through_gumbel, alignments.gumbel_softmax)

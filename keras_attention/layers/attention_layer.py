@@ -123,9 +123,14 @@ class AttentionLayer(keras.layers.Layer):
             context (B, Dv), weights (B, Tv), state.
         """
         check_step(query)
+        weights, state = self.align_step(query, prepared, state, training)
+        context = self.read(ops.expand_dims(weights, -2), prepared.value, training)
+        return ops.squeeze(context, 1), weights, state
+
+    def align_step(self, query, prepared: PreparedKeys, state, training=None):
+        """The weights of one step: query (B, Dq), state → weights (B, Tv), state. By default `align` of one query."""
         weights = self.align(ops.expand_dims(query, 1), prepared, ops.expand_dims(prepared.mask, 1), training)
-        context = self.read(weights, prepared.value, training)
-        return ops.squeeze(context, 1), ops.squeeze(weights, -2), state
+        return ops.squeeze(weights, -2), state
 
     def read(self, weights, value, training=None):
         """`c = a · v`: weights (B, Tq, Tv), value (B, Tv, Dv) → context (B, Tq, Dv) in the precision of `value`."""

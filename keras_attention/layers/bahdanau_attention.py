@@ -15,7 +15,8 @@ class BahdanauAttention(SoftAttention):
     """Additive attention: scores each key against a query with a network of one hidden layer.
 
     Bahdanau et al., 2015 (arXiv 1409.0473), appendix A.1.2: `score(q, k) = v · tanh(W q + U k)`, without biases.
-    Differs from the paper: none; `normalize` adds the weight normalisation of v of Raffel et al., 2017, the modified energy function.
+    Differs from the paper: none; `normalize` adds the weight normalisation of v that Raffel et al., 2017 use in their
+    modified energy function.
 
     Args:
         units: int > 0. Width U of the hidden layer.

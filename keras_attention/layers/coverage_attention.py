@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_attention import alignments
 from keras_attention.layers.attention_layer import AttentionLayer, PreparedKeys
-from keras_attention.layers.checks import check_step
+from keras_attention.layers.query_loop import check_state, query_by_query
 from keras_attention.precision import at_least_float32
 from keras_attention.scores.base import positive_int
 
@@ -19,6 +19,7 @@ def coverage_loss(weights):
 
     See et al., 2017 (arXiv 1704.04368), equation 12. weights (B, Tq, Tv) → loss (B, Tq), at most 1 each.
     """
+    weights = ops.convert_to_tensor(weights)
     coverage = ops.cumsum(weights, axis=1) - weights
     return ops.sum(ops.minimum(weights, coverage), axis=-1)
 
@@ -91,28 +92,20 @@ class CoverageAttention(AttentionLayer):
         """The coverage before the first query: 0, float (B, Tv)."""
         return at_least_float32(ops.zeros_like(prepared.key[..., 0]))
 
-    def attend(self, query, prepared: PreparedKeys, state, training=None):
-        """One step of a decoder; see `AttentionLayer.attend`. The state that it returns is the new coverage."""
-        check_step(query)
+    def align_step(self, query, prepared: PreparedKeys, state, training=None):
+        check_state(self, state)
         weights = self.step(self.project(query), prepared.key, state, prepared.mask)
-        context = self.read(ops.expand_dims(weights, 1), prepared.value, training)
-        return ops.squeeze(context, 1), weights, state + weights
+        return weights, state + weights
 
     def align(self, query, prepared: PreparedKeys, mask, training=None):
         """Weights, query by query: query (B, Tq, Dq), mask broadcastable to (B, Tq, Tv) or None → (B, Tq, Tv)."""
-        mask = ops.ones((1, 1, 1), dtype="bool") if mask is None else mask
-        shape = (*ops.shape(query)[:2], ops.shape(prepared.value)[1])
-        projected = self.project(query)
-        # One tensor, not two: Keras' scan takes no two of unknown length on TensorFlow.
-        inputs = ops.concatenate([projected, ops.cast(ops.broadcast_to(mask, shape), projected.dtype)], axis=-1)
 
-        def step(coverage, one):
-            keep = one[:, self.units :] > 0
-            weights = self.step(one[:, : self.units], prepared.key, coverage, keep)
-            return coverage + weights, weights
+        def step(one, keep, coverage):
+            weights = self.step(one, prepared.key, coverage, keep)
+            return weights, coverage + weights
 
-        _, weights = ops.scan(step, self.initial_state(prepared), ops.transpose(inputs, (1, 0, 2)))
-        weights = ops.transpose(weights, (1, 0, 2))
+        queries, length = self.project(query), ops.shape(prepared.value)[1]
+        weights = query_by_query(step, self.initial_state(prepared), queries, mask, length)
         if self.loss_weight > 0:
             seeing = ops.sum(ops.cast(ops.any(weights > 0, axis=-1), weights.dtype))
             self.add_loss(self.loss_weight * ops.sum(coverage_loss(weights)) / ops.maximum(seeing, 1))

@@ -15,19 +15,21 @@ def reinforce_loss(log_likelihood, log_probability, baseline=0.0, entropy=None, 
     `log p(y | s) + λ_r (log p(y | s) − b) log p(s) + λ_e H(s)`, the bracket being a reward that passes none; negated.
 
     Args:
-        log_likelihood: float (B,), `log p(y | s)` of the target, given the places drawn.
-        log_probability: float (B,), `log p(s)`: `HardAttention.log_probability`, summed over the queries.
+        log_likelihood: float (B,), `log p(y | s)` of the target, given the places drawn; or (B, M), of M samples each.
+        log_probability: float, the same shape, `log p(s)`: that of `HardAttention.draw` or `log_probability`, summed
+            over the queries.
         baseline: float or scalar tensor, b.
-        entropy: float (B,), H(s), or None.
+        entropy: float, broadcastable to these, H(s), or None.
         reward_weight, entropy_weight: float, λ_r and λ_e.
 
     Returns:
-        loss (B,).
+        loss, the same shape. The mean over the samples has the same expected gradient and less variance.
     """
+    log_likelihood, log_probability = (ops.convert_to_tensor(one) for one in (log_likelihood, log_probability))
     reward = ops.stop_gradient(log_likelihood - baseline)
     objective = log_likelihood + reward_weight * reward * log_probability
     if entropy is not None:
-        objective = objective + entropy_weight * entropy
+        objective = objective + entropy_weight * ops.convert_to_tensor(entropy)
     return -objective
 
 
@@ -42,7 +44,7 @@ class MovingBaseline(keras.layers.Layer):
         momentum: float in [0, 1). m.
 
     Call arguments:
-        inputs: float (B,), the rewards, such as `log p(y | s)`.
+        inputs: float (B,) or (B, M), the rewards, such as `log p(y | s)`.
         training: bool. Moves the average.
 
     Returns:
@@ -60,7 +62,9 @@ class MovingBaseline(keras.layers.Layer):
         if isinstance(momentum, bool) or not 0.0 <= momentum < 1.0:
             raise ValueError(f"`momentum` must be a share in [0, 1). Received {momentum!r}.")
         self.momentum = momentum
-        self.average = self.add_weight(name="average", shape=(), initializer="zeros", trainable=False, autocast=False)
+        self.average = self.add_weight(
+            name="average", shape=(), initializer="zeros", trainable=False, autocast=False, aggregation="mean"
+        )
         self.built = True
 
     def call(self, inputs, training=None):

@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from keras_attention import alignments
-from keras_attention.layers.checks import check_mask, check_share
+from keras_attention.layers.checks import check_share
+from keras_attention.layers.sequence_pooling import check_rank, check_sequence_mask
 from keras_attention.precision import wide_range
 from keras_attention.scores.base import positive_int
 
@@ -63,16 +64,13 @@ class StructuredAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        if len(input_shape) != 3:
-            raise ValueError(
-                f"The sequence must be of rank 3, (B, T, D). Received {tuple(input_shape)}. Add the missing axis."
-            )
+        check_rank("sequence", input_shape)
         self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], self.units))
         self.row_kernel = self.add_weight(name="row_kernel", shape=(self.units, self.rows))
         self.built = True
 
     def call(self, inputs, mask=None, return_attention_scores=False, training=None):
-        check_mask("mask", mask, inputs.shape[:2])
+        check_sequence_mask("mask", mask, inputs.shape[:2])
         hidden = ops.tanh(ops.matmul(inputs, ops.cast(self.kernel, inputs.dtype)))  # (B, T, U)
         hidden, row_kernel = wide_range(hidden, ops.cast(self.row_kernel, inputs.dtype))
         score = ops.einsum("btu,ur->brt", hidden, row_kernel)
@@ -93,7 +91,7 @@ class StructuredAttention(keras.layers.Layer):
         return (input_shape[0], self.rows, input_shape[-1])
 
     def compute_output_spec(self, inputs, mask=None, return_attention_scores=False, training=None):
-        check_mask("mask", mask, inputs.shape[:2])
+        check_sequence_mask("mask", mask, inputs.shape[:2])
         context = keras.KerasTensor(self.compute_output_shape(inputs.shape), self.compute_dtype)
         if not return_attention_scores:
             return context

@@ -9,8 +9,18 @@ from keras import ops
 
 from keras_attention import layers
 from tests import reference
-from tests.backends import float64_only, to_float64
-from tests.layers.conformance import ABSTRACT, TABLE, VALUE_DIM, VALUE_LENGTH, attend, each_row, masks, over_channels
+from tests.backends import float64_only, one_backend, to_float64
+from tests.layers.conformance import (
+    ABSTRACT,
+    TABLE,
+    VALUE_DIM,
+    VALUE_LENGTH,
+    attend,
+    contents,
+    each_row,
+    masks,
+    over_channels,
+)
 
 SHAPE = (2, 3, 5)
 QUERY_MASK, VALUE_MASK, ATTENTION_MASK = masks()
@@ -66,6 +76,7 @@ def test_values_in_float64_are_those_of_the_paper(row):
     np.testing.assert_allclose(to_float64(context), expected[0], rtol=0, atol=1e-10)
 
 
+@one_backend
 @each_row
 def test_key_defaults_to_value(row):
     layer = row.build(width=7)
@@ -136,6 +147,7 @@ def test_masked_queries_give_0(row):
     assert (context[QUERY_MASK] != 0).all()
 
 
+@one_backend
 @each_row
 def test_one_value_is_read_as_it_is(row):
     row.needs("rows sum to 1")
@@ -145,6 +157,7 @@ def test_one_value_is_read_as_it_is(row):
     np.testing.assert_allclose(context, inputs[1], atol=1e-6)
 
 
+@one_backend
 @each_row
 def test_batch_of_one_equals_row_of_many(row):
     layer, inputs = row.build(), row.draw(batch=4)
@@ -162,6 +175,7 @@ def test_batch_of_one_equals_row_of_many(row):
         np.testing.assert_allclose(alone[1][0], many[1][b], rtol=0, atol=1e-6)
 
 
+@one_backend
 @each_row
 def test_permuting_the_memory_permutes_the_weights(row):
     row.needs("permutation")
@@ -232,6 +246,7 @@ def test_a_beam_gathers_prepared_keys_and_state(row):
     layer.attend(query[beams, 1], prepared, state)
 
 
+@one_backend
 @each_row
 def test_prepared_keys_default_to_the_values_and_to_no_mask(row):
     layer = row.build(width=7)
@@ -254,15 +269,7 @@ def test_nothing_is_stored_on_the_layer(row):
     assert contents(layer) == before
 
 
-def contents(layer):
-    """What hangs on a layer and on the layers inside it: attribute → which object, and how many items it holds."""
-    return {
-        (one.path, name): (id(held), len(held) if isinstance(held, (list, dict, set, tuple)) else None)
-        for one in layer._flatten_layers()
-        for name, held in vars(one).items()
-    }
-
-
+@one_backend
 @each_row
 def test_query_and_value_of_other_lengths_give_other_shapes(row):
     layer = row.build()

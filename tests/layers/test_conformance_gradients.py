@@ -8,11 +8,9 @@ import pytest
 from keras import ops
 
 from tests.backends import float64_only, gradients, to_float64
-from tests.layers.conformance import attend, each_row, masks
+from tests.layers.conformance import HALVES, attend, each_row, masks
 
 _, VALUE_MASK, ATTENTION_MASK = masks()
-
-HALVES = {"mixed_float16": 2e-3, "mixed_bfloat16": 1.5e-2}  # measured: up to 1.0e-3 and 7.2e-3 of the largest context
 
 
 def reading(layer, **arguments):

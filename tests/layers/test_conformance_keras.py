@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import keras_attention
-from tests.backends import float64_only, tensorflow_only, to_float64
+from tests.backends import float64_only, one_backend, tensorflow_only, to_float64
 from tests.layers.conformance import QUERY_DIM, TABLE, VALUE_DIM, attend, each_row, give_values, masks
 
 QUERY_MASK, VALUE_MASK, ATTENTION_MASK = masks()
@@ -68,6 +68,7 @@ def test_stepping_in_a_graph_equals_the_call(row, jit_compile):
         np.testing.assert_allclose(to_float64(got), expected[:, t], rtol=0, atol=1e-6)
 
 
+@one_backend
 @each_row
 def test_config_makes_an_equal_layer(row):
     layer, inputs = row.build(dropout=0.1, seed=3, name="looked_at", dtype="mixed_bfloat16"), row.draw()
@@ -144,6 +145,7 @@ def test_saved_model_is_equal_in_a_fresh_process(row, reloaded):
         np.testing.assert_array_equal(there[name].astype("float64"), expected)
 
 
+@one_backend
 @each_row
 def test_symbolic_shapes_are_those_of_the_outputs(row):
     query, value, key = (keras.Input((None, size)) for size in (QUERY_DIM, VALUE_DIM, row.key_dim))
@@ -162,6 +164,7 @@ def test_symbolic_shapes_are_those_of_the_outputs(row):
         assert symbolic.dtype == keras.backend.standardize_dtype(actual.dtype)
 
 
+@one_backend
 @pytest.mark.parametrize("policy", ["mixed_float16", pytest.param("float64", marks=float64_only)])
 @each_row
 def test_symbolic_dtypes_are_those_of_the_policy(row, policy):
@@ -171,6 +174,7 @@ def test_symbolic_dtypes_are_those_of_the_policy(row, policy):
     assert weights.dtype == ("float64" if policy == "float64" else "float32")
 
 
+@one_backend
 @each_row
 def test_time_distributed_self_attention_equals_each_slice(row):
     """TimeDistributed takes one tensor, so it wraps a model that attends within one: words within each sentence."""
@@ -199,6 +203,7 @@ def drop_in(attention):
 IDS = [np.array([[3, 4, 0], [5, 6, 7]]), np.array([[8, 9, 10, 0, 0], [1, 2, 3, 4, 5]])]
 
 
+@one_backend
 @each_row
 def test_takes_the_place_of_keras_attention(row):
     row.needs("one map")
@@ -213,6 +218,7 @@ def test_takes_the_place_of_keras_attention(row):
     assert (weights * np.triu(np.ones((3, 5)), 1) == 0).all()
 
 
+@one_backend
 @each_row
 def test_passes_the_mask_of_the_queries_on(row):
     # Padding at the end of the query must not reach the mean: embeddings make the masks, the pooling reads one.
@@ -221,6 +227,7 @@ def test_passes_the_mask_of_the_queries_on(row):
     np.testing.assert_allclose(to_float64(model(longer)[0]), to_float64(model(IDS)[0]), rtol=0, atol=1e-6)
 
 
+@one_backend
 @each_row
 def test_learns_inside_fit(row):
     layer = row.build(width=7)
@@ -289,6 +296,7 @@ WRONG = {
 }
 
 
+@one_backend
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
 @each_row
 def test_a_wrong_call_says_what_is_wrong(row, case):
@@ -297,6 +305,7 @@ def test_a_wrong_call_says_what_is_wrong(row, case):
         row.make()(change(*row.draw()), **arguments)
 
 
+@one_backend
 @pytest.mark.parametrize("dropout", [1.0, -0.1])
 @each_row
 def test_dropout_outside_its_range_is_refused(row, dropout):
@@ -304,6 +313,7 @@ def test_dropout_outside_its_range_is_refused(row, dropout):
         row.make(dropout=dropout)
 
 
+@one_backend
 @each_row
 def test_a_wrong_step_says_what_is_wrong(row):
     layer, (query, value, key) = row.build(), row.draw()
