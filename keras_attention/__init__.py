@@ -10,7 +10,7 @@ import importlib
 __version__ = "0.1.0"
 
 _SUBMODULES = ("alignments", "decoding", "export", "layers", "maps", "models", "scores", "text", "training", "zoo")
-_NAMES = {"AttentionMap": "maps", "Prediction": "models", "TaskModel": "models"}
+_NAMES = {"AttentionMap": "maps", "Prediction": "models", "TaskModel": "models", "attention_maps": "inspection"}
 
 __all__ = [*_SUBMODULES, *_NAMES]
 
