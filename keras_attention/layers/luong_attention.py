@@ -19,9 +19,10 @@ class LuongAttention(SoftAttention):
     Differs from the paper: none. The attentional vector h̃ (equation 5) belongs to the decoder, not to this layer.
 
     Args:
-        score: str ("dot", "scaled_dot", "general", "cosine", "mlp", "concat" or "additive") or
-            `keras_attention.scores.Score`.
-        units: int > 0. Width of the hidden layer of "concat" and "mlp"; refused by the others.
+        score: str ("dot", "scaled_dot", "general", "cosine", "mlp", "concat" or "additive", "location_aware") or
+            `keras_attention.scores.Score`. With "location_aware", which sees the weights of the query before, queries
+            are read one after the other.
+        units: int > 0. Width of the hidden layer of "concat", "mlp" and "location_aware"; refused by the others.
         dropout: float in [0, 1). Share of weights dropped in training.
         seed: int. Seed of the dropout.
         alignment: str ("softmax", "sparsemax", "entmax15" or "argmax") or function of score and mask → weights.

@@ -14,6 +14,7 @@ MECHANISMS = {
     "hard": ("HardAttention", ("score", "units")),
     "location": ("LocationAttention", ()),
     "coverage": ("CoverageAttention", ("units",)),
+    "monotonic": ("MonotonicAttention", ("score", "units")),
     "multi_dim": ("MultiDimAttention", ("units",)),
 }
 

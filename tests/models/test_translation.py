@@ -63,6 +63,13 @@ DECODERS = {
     "hard": {"attention": "hard", "attention_options": {"sample": "straight_through"}},
     "location": {"attention": "location", "attention_options": {"max_length": 40}},
     "coverage": {"attention": "coverage", "score_units": 5},
+    "monotonic": {
+        "attention": "monotonic",
+        "score": "additive",
+        "score_units": 5,
+        "attention_options": {"noise": 0.0, "inference": "expected"},
+    },
+    "location_aware": {"score": "location_aware", "score_units": 5},
     "multi_dim": {"attention": "multi_dim", "score_units": 5},
 }
 each_decoder = pytest.mark.parametrize("settings", DECODERS.values(), ids=DECODERS.keys())
