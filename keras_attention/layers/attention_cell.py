@@ -9,7 +9,14 @@ import keras
 from keras import ops
 
 from keras_attention.layers.attention_layer import PreparedKeys
-from keras_attention.layers.cell_checks import checked_attention, checked_cell, config_of, may_be, revived
+from keras_attention.layers.cell_checks import (
+    checked_attention,
+    checked_cell,
+    config_of,
+    may_be,
+    place_of_output,
+    revived,
+)
 from keras_attention.layers.cell_randomness import draw_seed, draws, forget_masks, seeded, unmoved
 from keras_attention.layers.cell_state import CellState, as_columns, from_columns
 from keras_attention.layers.checks import check_mask, check_shapes
@@ -47,15 +54,9 @@ class AttentionCell(keras.layers.Layer):
         self.return_attention_scores = bool(return_attention_scores)
         self.seed = seed
         self.value_shape = self.key_shape = self.input_width = None
-        sizes = self.cell.state_size
-        self.cell_sizes = tuple(keras.tree.flatten(sizes))
-        last = sizes[-1] if hasattr(self.cell, "cells") else sizes
-        self.top = len(self.cell_sizes) - len(keras.tree.flatten(last))  # which state is the last output
-        if self.cell.output_size != self.cell_sizes[self.top]:
-            raise ValueError(
-                f"The first state of the inner cell must be its output. Received a {type(self.cell).__name__} with "
-                f"state_size={sizes} and output_size={self.cell.output_size}."
-            )
+        self.cell_sizes = tuple(keras.tree.flatten(self.cell.state_size))
+        self.top = place_of_output(self.cell)
+        self.query_size = self.cell_sizes[self.top]
         takes = inspect.signature(self.attention.initial_state).parameters
         self.start_arguments = {"training": True} if "training" in takes else {}
         self.is_random = draws(self.cell, self.attention)
@@ -88,7 +89,7 @@ class AttentionCell(keras.layers.Layer):
     def build_memory(self, value_shape, key_shape=None):
         """Builds what depends on the values: `initial_state` does it on its first call."""
         key_shape = value_shape if key_shape is None else key_shape
-        query_shape = (None, None, self.cell.output_size)
+        query_shape = (None, None, self.query_size)
         check_shapes((value_shape[0], *query_shape[1:]), value_shape, key_shape)
         if self.value_shape is None:
             if not self.attention.built:
@@ -124,7 +125,7 @@ class AttentionCell(keras.layers.Layer):
 
     def weights_shape(self, batch, value_length):
         """The shape of the weights of one step, (B, Tv) or (B, C, Tv)."""
-        query_shape, value_shape = (batch, 1, self.cell.output_size), (batch, value_length, self.value_shape[-1])
+        query_shape, value_shape = (batch, 1, self.query_size), (batch, value_length, self.value_shape[-1])
         shape = self.attention.compute_weights_shape(query_shape, value_shape)
         return (*shape[:-2], shape[-1])
 
@@ -145,7 +146,9 @@ class AttentionCell(keras.layers.Layer):
                 here. Inside of a Keras model it is known; a loop of your own gives it to both.
 
         Returns:
-            A list for `initial_state`, or for the first step `cell(inputs, states)`.
+            A list for `initial_state`, or for the first step `cell(inputs, states)`. In a functional model a layer of
+            its own makes it, which holds the cell as `RNN` does: such a model is saved and loaded whole, but what
+            makes each layer from its config, as `clone_model`, would make two cells. `AttentionRNN` is one layer.
 
         Raises:
             ValueError: a wrong rank, lengths, batches or widths that differ, or `states` that are not the inner cell's.
@@ -162,8 +165,10 @@ class AttentionCell(keras.layers.Layer):
     def start(self, prepared, states=None, training=None) -> CellState:
         """The state before the first step."""
         batch = ops.shape(prepared.value)[0]
-        if states is None:
+        if states is None and hasattr(self.cell, "get_initial_state"):
             states = self.cell.get_initial_state(batch_size=batch)
+        elif states is None:
+            states = [ops.zeros((batch, size), self.compute_dtype) for size in self.cell_sizes]
         seed = None
         if self.is_random:
             drawn = draw_seed(self.seed_generator) if training in (None, True) else 0

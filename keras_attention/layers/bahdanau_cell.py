@@ -29,7 +29,8 @@ class BahdanauCell(AttentionCell):
         attention: an `AttentionLayer`.
         output_context: bool. The output is [s; c], not s alone.
         return_attention_scores: bool. The outputs get the weights of each step behind them, which `split` takes apart.
-        seed: int. Seed of the dropout of the inner cell and the attention.
+        seed: int. Seed of the dropout of the inner cell and the attention. On PyTorch, Keras heeds it only in parts
+            that have a `seed` of their own: there, without, the inner cell has another mask in each step.
 
     Call arguments:
         inputs: float (B, E), what is known of the step: the embedded token before.
@@ -61,7 +62,7 @@ class BahdanauCell(AttentionCell):
 
     @property
     def plain_size(self):
-        return self.cell.output_size + (self.context_size if self.output_context else 0)
+        return self.query_size + (self.context_size if self.output_context else 0)
 
     def advance(self, inputs, state, training=None):
         """`c = attend(s)`, then `s = f([y; c], s)`: inputs (B, E) → output (B, O), weights, state."""

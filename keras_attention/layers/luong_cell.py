@@ -34,7 +34,8 @@ class LuongCell(AttentionCell):
         units: int > 0. Width of h̃.
         feed: "nothing", "context" or "attentional".
         return_attention_scores: bool. The outputs get the weights of each step behind them, which `split` takes apart.
-        seed: int. Seed of the dropout of the inner cell and the attention.
+        seed: int. Seed of the dropout of the inner cell and the attention. On PyTorch, Keras heeds it only in parts
+            that have a `seed` of their own: there, without, the inner cell has another mask in each step.
 
     Call arguments:
         inputs: float (B, E), what is known of the step: the embedded token before.
@@ -72,7 +73,7 @@ class LuongCell(AttentionCell):
         return self.units
 
     def build_output(self):
-        width = self.context_size + self.cell.output_size
+        width = self.context_size + self.query_size
         self.combine_kernel = self.add_weight(name="combine_kernel", shape=(width, self.units))
 
     def advance(self, inputs, state, training=None):

@@ -65,7 +65,8 @@ def _recomputed(query, key, scale, fits):
         found = _either(fits, _scores_at_once, _scores_in_steps, wide)
         return ops.cast(found, query.dtype), gradients
 
-    return scores(*(ops.convert_to_tensor(one) for one in (query, key, scale)))
+    found = scores(*(ops.convert_to_tensor(one) for one in (query, key, scale)))
+    return ops.reshape(found, (*ops.shape(query)[:2], ops.shape(key)[1]))  # a converter loses the rank in the branches
 
 
 def _either(fits, at_once, in_steps, tensors):

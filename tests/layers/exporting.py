@@ -60,7 +60,9 @@ def to_tflite(exportable, folder, sizes) -> bytes:
 
     module = tf.Module()
     module.serving_default = serving_default
-    tf.saved_model.save(module, folder, signatures={"serving_default": serving_default})
+    # A frozen graph has lost what custom gradients take from the one that it was made of.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(module, folder, signatures={"serving_default": serving_default}, options=options)
     converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=["serving_default"])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     return converter.convert()

@@ -156,6 +156,28 @@ def test_the_states_continue_where_they_stopped():
     np.testing.assert_allclose(np.concatenate([first, to_float64(rest)], 1), whole, rtol=0, atol=1e-6)
 
 
+class MinimalCell(keras.layers.Layer):
+    """The least that Keras asks of an RNN cell: no `output_size`, no `get_initial_state`."""
+
+    state_size = UNITS
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(shape=(input_shape[-1], UNITS), name="kernel")
+        self.recurrent_kernel = self.add_weight(shape=(UNITS, UNITS), name="recurrent_kernel")
+
+    def call(self, inputs, states):
+        output = ops.tanh(ops.matmul(inputs, self.kernel) + ops.matmul(states[0], self.recurrent_kernel))
+        return output, [output]
+
+
+@one_backend
+@pytest.mark.parametrize("order", [bahdanau, luong])
+def test_a_cell_of_the_users_own_is_as_good_as_one_of_keras(order):
+    cell, twin = order(inner=MinimalCell()), order(inner=keras.layers.SimpleRNNCell(UNITS, use_bias=False))
+    twin.set_weights(cell.get_weights())
+    np.testing.assert_allclose(in_rnn(cell)[0], in_rnn(twin)[0], rtol=0, atol=1e-6)
+
+
 def test_rows_of_the_states_can_be_gathered():
     cell, (embedded, _) = bahdanau(layers.CoverageAttention(7), stacked()), draw()
     _, states = step_by_step(cell, [0, 1])
@@ -181,7 +203,7 @@ def test_more_padding_of_the_values_changes_nothing():
 def test_gradients_through_the_states_are_those_beside_them(mask):
     cell = luong(layers.CoverageAttention(7), LSTM(UNITS), feed="context")
     rnn, beside = keras.layers.RNN(cell, return_sequences=True), layers.AttentionRNN(cell)
-    seen = (np.ones((2, 4)) if mask is None else mask)[..., None].astype("float32")
+    seen = ops.convert_to_tensor((np.ones((2, 4)) if mask is None else mask)[..., None].astype("float32"))
 
     def through(embedded, value):
         return ops.sum(seen * rnn(embedded, initial_state=cell.initial_state(value, mask=VALUE_MASK), mask=mask) ** 2)
@@ -226,7 +248,7 @@ def test_any_int_travels_through_float32():
 
 
 def test_dropout_of_the_inner_cell_has_one_mask_for_all_steps_and_that_of_the_attention_one_for_each():
-    cell = bahdanau(layers.BahdanauAttention(7), keras.layers.SimpleRNNCell(UNITS, dropout=0.5))
+    cell = bahdanau(layers.BahdanauAttention(7), keras.layers.SimpleRNNCell(UNITS, dropout=0.5, seed=1))
     cell.cell.recurrent_kernel.assign(np.zeros((UNITS, UNITS)))
     same = [np.ones((2, 4, EMBEDDED), "float32"), np.zeros((2, 5, VALUE_DIM), "float32")]
     first, again, without = (in_rnn(cell, same, training=training)[0] for training in (True, True, False))
@@ -244,7 +266,7 @@ def test_dropout_of_the_inner_cell_has_one_mask_for_all_steps_and_that_of_the_at
 @one_backend
 def test_seed_makes_training_repeat():
     def twice(seed):
-        cell = luong(layers.LuongAttention(dropout=0.5), GRU(UNITS, dropout=0.5), seed=seed)
+        cell = luong(layers.LuongAttention(dropout=0.5, seed=1), GRU(UNITS, dropout=0.5, seed=1), seed=seed)
         return [in_rnn(cell, training=True)[0] for _ in range(2)]
 
     (first, second), (again, _), (other, _) = twice(3), twice(3), twice(4)

@@ -13,7 +13,7 @@ from tests import reference
 from tests.backends import BACKEND
 from tests.layers.case import Case
 
-EMBEDDED, UNITS, JOINED, VALUE_DIM, KEY_DIM = 4, 8, 9, 6, 5
+EMBEDDED, UNITS, JOINED, VALUE_DIM, KEY_DIM = 3, 8, 9, 7, 5
 
 
 def part(weights, name):
@@ -187,7 +187,7 @@ def cell_case(kind, inner, attention, left_out=None, **options):
         name="_".join([kind, inner, attention, *(str(one) for one in options.values() if one != JOINED)]),
         layer=layers.AttentionRNN,
         options={},
-        sizes={"batch": 2, "query": 4, "value": 5},
+        sizes={"batch": 2, "query": 4, "value": 6},
         arrays={
             "query": ("batch", "query", EMBEDDED),
             "value": ("batch", "value", VALUE_DIM),
