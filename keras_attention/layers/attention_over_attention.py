@@ -90,6 +90,8 @@ class AttentionOverAttention(keras.layers.Layer):
     TensorShape([2, 7])
     """
 
+    weights_axes = {"alpha": (), "beta": ()}  # noqa: RUF012 - names of its two weights, none with further axes
+
     def __init__(self, score="dot", units=None, **kwargs):
         super().__init__(**kwargs)
         if isinstance(score, dict):

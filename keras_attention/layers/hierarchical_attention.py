@@ -61,6 +61,8 @@ class HierarchicalAttention(keras.layers.Layer):
     [TensorShape([2, 8]), TensorShape([2, 3, 5]), TensorShape([2, 3])]
     """
 
+    weights_axes = {"words": (), "sentences": ()}  # noqa: RUF012 - names of its two weights, none with further axes
+
     def __init__(
         self,
         units=None,

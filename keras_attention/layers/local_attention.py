@@ -207,8 +207,11 @@ class LocalAttention(ScoredAttention):
 
 
 def _inside(places, length):
-    """Places moved into 0 … Tv − 1; what stood outside is masked by `kept`."""
-    return ops.clip(places, 0, length - 1)
+    """Places moved into 0 … length − 1; what stood outside is masked elsewhere.
+
+    Not `ops.clip`: of 0 … 6 the TFLite converter makes an activation that knows no integers.
+    """
+    return ops.minimum(ops.maximum(places, 0), length - 1)
 
 
 def _gather(tensor, places):
@@ -223,5 +226,5 @@ def _spread(weights, places, length):
     width = places.shape[-1]
     within = ops.arange(length, dtype="int32") - places[..., :1]  # (B, Tq, Tv): which place of the window it is
     there = ops.logical_and(within >= 0, within < width)
-    found = ops.take_along_axis(weights, ops.clip(within, 0, width - 1), axis=-1)
+    found = ops.take_along_axis(weights, _inside(within, width), axis=-1)
     return ops.where(there, found, ops.zeros_like(found))
