@@ -94,7 +94,8 @@ def _convert(concrete, folder: Path, quantize: str | None) -> bytes:
 
     module = tf.Module()
     module.ids = ids
-    tf.saved_model.save(module, folder, signatures={"ids": ids})
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # nobody trains a TFLite file
+    tf.saved_model.save(module, folder, signatures={"ids": ids}, options=options)
     converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=["ids"])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     if quantize is not None:

@@ -14,6 +14,9 @@ __all__ = ["AdditiveScore", "MLPScore", "additive", "mlp"]
 def additive(projected_query, projected_key, scale):
     """`v · tanh(q' + k')` (Bahdanau et al., 2015, appendix A.1.2).
 
+    The hidden layer of large inputs, (B, Tq, Tv, U), is never whole in memory: it is made in steps, and made again for
+    the gradient.
+
     Args:
         projected_query: float (B, Tq, U), `W q`.
         projected_key: float (B, Tv, U), `U k`.
