@@ -213,7 +213,7 @@ def test_a_recipe_is_a_file_or_lies_in_a_folder(call, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["nmt_loung"], 1, r"There is no recipe 'nmt_loung'\. Did you mean nmt_luong\? "),
+        (["nmt_loung"], 1, r"There is no recipe 'nmt_loung'\. Did you mean nmt_luong(\?| or )"),
         (["none.yaml"], 1, r"none\.yaml: no such recipe"),
         (["none/nmt"], 1, "none/nmt: no such recipe"),
         (["empty"], 1, r"There is no recipe\.yaml in empty"),
