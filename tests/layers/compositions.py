@@ -15,15 +15,10 @@ from tests.backends import to_float64
 from tests.layers import cases
 from tests.layers.conformance import give_values
 
-
-def collected():
-    """The CASES of every module of `cases/`."""
-    names = [module.name for module in pkgutil.iter_modules(cases.__path__)]
-    return [case for name in names for case in importlib.import_module(f"{cases.__name__}.{name}").CASES]
-
-
-CASES = collected()
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+MODULES = [importlib.import_module(f"{cases.__name__}.{one.name}") for one in pkgutil.iter_modules(cases.__path__)]
+CASES = [case for module in MODULES for case in module.CASES]
+TESTED = [case for module in MODULES for case in module.CASES if case.name not in getattr(module, "ONLY_AGREEMENT", ())]
+each_case = pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
 
 
 class Recorder:

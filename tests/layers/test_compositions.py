@@ -80,6 +80,7 @@ def test_values_in_float64_are_those_of_the_paper(case):
     assert_close(found, expect(case, layer, arrays, masks), 1e-10)
 
 
+@one_backend
 @each_case
 def test_shapes_are_those_of_the_axes(case):
     layer = built(case)
@@ -127,6 +128,7 @@ def test_changed_padding_changes_nothing(case):
         np.testing.assert_array_equal(after[name][keep], before[name][keep], err_msg=name)
 
 
+@one_backend
 @each_case
 def test_more_padding_changes_nothing(case):
     case.needs("more padding")

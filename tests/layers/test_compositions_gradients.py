@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.backends import float64_only, gradients, to_float64
+from tests.backends import float64_only, gradients, one_backend, to_float64
 from tests.layers.compositions import (
     assert_close,
     built,
@@ -68,6 +68,7 @@ def test_gradients_are_those_of_finite_differences(case):
     assert along == slope(with_moved_weights)
 
 
+@one_backend
 @each_case
 def test_everything_gets_a_finite_gradient_that_is_not_0(case):
     case.needs("gradient of everything")
@@ -78,6 +79,7 @@ def test_everything_gets_a_finite_gradient_that_is_not_0(case):
         assert np.isfinite(gradient).all() and (gradient != 0).any(), name
 
 
+@one_backend
 @each_case
 def test_padding_gets_no_gradient_and_changes_none(case):
     case.needs("more padding")

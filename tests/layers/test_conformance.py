@@ -118,6 +118,7 @@ def test_changed_padding_changes_nothing(row):
         np.testing.assert_array_equal(got, expected)
 
 
+@one_backend
 @each_row
 def test_more_padding_changes_nothing(row):
     layer, (query, value, key) = row.build(), row.draw()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tests.backends import float64_only, gradients, to_float64
+from tests.backends import float64_only, gradients, one_backend, to_float64
 from tests.layers.conformance import HALVES, attend, each_row, masks
 
 _, VALUE_MASK, ATTENTION_MASK = masks()
@@ -53,6 +53,7 @@ def test_gradients_are_those_of_finite_differences(row):
         assert np.sum(gradient * direction) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-8)
 
 
+@one_backend
 @each_row
 def test_everything_gets_a_finite_gradient_that_is_not_0(row):
     layer, inputs = row.build(), row.draw()
@@ -73,6 +74,7 @@ def test_no_gradient_flows_into_padding(row):
     assert (of_key[VALUE_MASK] != 0).any(-1).all()
 
 
+@one_backend
 @each_row
 def test_more_padding_changes_no_gradient(row):
     layer, (query, value, key) = row.build(), row.draw()

@@ -207,6 +207,9 @@ def cell_case(kind, inner, attention, left_out=None, **options):
     )
 
 
+# Cases that the tests of single properties leave out: test_backends_agree.py alone has them.
+ONLY_AGREEMENT: set[str] = set()
+
 WINDOW = {"every kept place is seen": "it sees its window only"}
 
 CASES = [
@@ -218,4 +221,4 @@ CASES = [
 ]
 
 if BACKEND == "jax":  # it compiles the loop anew in each call outside of jax.jit, seconds each: one of each order
-    CASES = [case for case in CASES if "lstm" in case.name]
+    ONLY_AGREEMENT = {case.name for case in CASES if "lstm" not in case.name}
