@@ -64,6 +64,7 @@ TABLES = {
         Line("BahdanauAttention", "keras AdditiveAttention", memory=True),
         Line("BahdanauAttention", "torch additive"),
         Line("BahdanauAttention", "keras AdditiveAttention jit", queries=256, keys=256, memory=True),
+        Line("BahdanauAttention jit", "keras AdditiveAttention jit", queries=256, keys=256),
         Line("BahdanauAttention", "torch additive", queries=256, keys=256, rounds=5),
         Line("BahdanauAttention", "", queries=1024, keys=1024, rounds=5, memory=True),
     ],
