@@ -60,8 +60,8 @@ class Case:
         ints: name → (axes, upper bound), of the integer inputs, where there are some (ids); 0 is padding.
         padded: sizes that padding may lengthen; by default the last axes of the masks.
         left_out: property → why this layer does not have it; the names are those of `PROPERTIES`.
-        half_bound: how many times the bounds of half precision the layer needs: 1 for one step of arithmetic, more
-            for steps that build on each other.
+        half_bound: how many times the bounds of rounding the layer needs: 1 for one step of arithmetic, more for steps
+            that build on each other.
     """
 
     name: str

@@ -270,7 +270,7 @@ def test_config_names_all_arguments():
     twin = MultiHeadAttention.from_config(config)
     assert json.loads(json.dumps(twin.get_config())) == config
     twin.build(*((None, None, size) for size in SIZES))
-    assert len(twin.losses) == 4 and twin.key_dense.kernel.constraint is not None
+    assert len(twin.losses) == 4 and isinstance(twin.key_dense.kernel.constraint, keras.constraints.NonNeg)
 
 
 def test_activities_of_the_projections_are_regularized():
