@@ -70,6 +70,7 @@ TABLES = {
     ],
     "local": [
         Line("LocalAttention", "LuongAttention general", batch=8, keys=4096, memory=True),
+        Line("LocalAttention jit", "LuongAttention general jit", batch=8, keys=4096),
         Line("LocalAttention", "torch local", batch=8, keys=4096),
         Line("LocalAttention", "", batch=8, keys=256),
         Line("LocalAttention", "", batch=8, keys=1024),

@@ -174,7 +174,7 @@ def gaussian_window(position, places, deviation):
 
     position (…, 1) and places (…, Tv), float, broadcast to each other; deviation σ > 0 in places.
     """
-    return ops.exp(-ops.square((places - position) / deviation) / 2)
+    return ops.exp(ops.square(places - position) * (-0.5 / deviation**2))
 
 
 _BY_NAME = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15, "argmax": argmax}

@@ -37,6 +37,14 @@ class PreparedKeys(NamedTuple):
     mask: Any
 
 
+def prepared_keys(value, key=None, mask=None) -> PreparedKeys:
+    """Keys as they are, with the defaults of `AttentionLayer.prepare` filled in."""
+    check_mask("value mask", mask, value.shape[:2])
+    if mask is None:
+        mask = ops.ones(ops.shape(value)[:2], dtype="bool")
+    return PreparedKeys(value if key is None else key, value, mask)
+
+
 class AttentionLayer(keras.layers.Layer):
     """Base of the attention layers: score → align → read.
 
@@ -100,11 +108,8 @@ class AttentionLayer(keras.layers.Layer):
             key: float (B, Tv, Dk); defaults to `value`.
             mask: bool (B, Tv), True = keep; default keeps all.
         """
-        key = value if key is None else key
-        check_mask("value mask", mask, value.shape[:2])
-        if mask is None:
-            mask = ops.ones(ops.shape(value)[:2], dtype="bool")
-        return PreparedKeys(self.prepare_key(key), value, mask)
+        raw = prepared_keys(value, key, mask)
+        return raw._replace(key=self.prepare_key(raw.key))
 
     def initial_state(self, prepared: PreparedKeys):
         """What the first `attend` gets as `state`: nothing for mechanisms without a memory of their own."""

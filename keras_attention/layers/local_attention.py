@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attention import alignments
-from keras_attention.layers.attention_layer import PreparedKeys
+from keras_attention.layers.attention_layer import PreparedKeys, prepared_keys
 from keras_attention.layers.checks import check_step, checked_call
 from keras_attention.layers.soft_attention import ScoredAttention
 from keras_attention.precision import at_least_float32
@@ -29,7 +29,9 @@ class LocalAttention(ScoredAttention):
     padding changes nothing.
 
     Only the window is computed: time and memory grow with Tq · (2D + 1), not with Tq · Tv, unless the weights are
-    asked for. `attend` counts the steps in its state, int32 (B,).
+    asked for. Scores with a product for each key (additive, MLP, and any of the user's own) take it for all Tv keys,
+    once; additive and MLP for those in the windows where that is known to be less, Tq · (2D + 1) < Tv. `attend` counts
+    the steps in its state, int32 (B,).
 
     Args:
         radius: int > 0, positions. D.
@@ -114,10 +116,11 @@ class LocalAttention(ScoredAttention):
         use_causal_mask=False,
     ):
         query, value, key, query_mask, value_mask = checked_call(inputs, mask, attention_mask)
-        prepared = self.prepare(value, key, value_mask)
+        raw = self.scores_raw or self.score.key_work == "product" and self.few_in_windows(query, value)
+        prepared = self.prepare(value, key, value_mask, raw)
         steps = ops.expand_dims(ops.arange(ops.shape(query)[1], dtype="int32"), 0)  # (1, Tq)
-        centre, places = self.window(query, prepared.mask, steps)
-        keep = self.kept(centre, places, prepared.mask)
+        centre, places = self.window(query, value, value_mask, steps)
+        keep = self.kept(centre, places, value, value_mask)
         if query_mask is not None:
             keep = ops.logical_and(keep, ops.expand_dims(query_mask, -1))
         if use_causal_mask:
@@ -126,9 +129,27 @@ class LocalAttention(ScoredAttention):
             shape = (*ops.shape(query)[:2], ops.shape(value)[1])
             pairs = ops.broadcast_to(attention_mask, shape)
             keep = ops.logical_and(keep, ops.take_along_axis(pairs, _inside(places, shape[2]), axis=-1))
-        weights = self.align_window(query, prepared, centre, places, keep)
-        context = self.read_window(weights, prepared.value, places, training)
+        weights, context = self.read_window(query, prepared, centre, places, keep, raw, training)
         return (context, _spread(weights, places, ops.shape(value)[1])) if return_attention_scores else context
+
+    @property
+    def scores_raw(self):
+        """Whether the score takes the keys of a window as they are, without preparing all keys first."""
+        return self.score.key_work == "little"
+
+    def few_in_windows(self, query, value):
+        """Whether the windows of all queries hold fewer keys than there are; False where lengths are not known."""
+        queries, values = query.shape[1], value.shape[1]
+        return None not in (queries, values) and queries * (2 * self.radius + 1) < values
+
+    def prepare(self, value, key=None, mask=None, raw=None) -> PreparedKeys:
+        """What depends on the keys alone; see `AttentionLayer.prepare`.
+
+        Args:
+            raw: bool. Leaves the keys as they are; default where the score takes them so.
+        """
+        raw = self.scores_raw if raw is None else raw
+        return super().prepare(value, key, mask) if not raw else prepared_keys(value, key, mask)
 
     def initial_state(self, prepared: PreparedKeys):
         """The number of the next query, int32 (B,)."""
@@ -138,27 +159,30 @@ class LocalAttention(ScoredAttention):
         """One step of a decoder; see `AttentionLayer.attend`. Of the values only the window is read."""
         check_step(query)
         query = ops.expand_dims(query, 1)
-        centre, places = self.window(query, prepared.mask, ops.expand_dims(state, 1))
-        keep = self.kept(centre, places, prepared.mask)
-        weights = self.align_window(query, prepared, centre, places, keep)
-        context = self.read_window(weights, prepared.value, places, training)
+        centre, places = self.window(query, prepared.value, prepared.mask, ops.expand_dims(state, 1))
+        keep = self.kept(centre, places, prepared.value, prepared.mask)
+        weights, context = self.read_window(query, prepared, centre, places, keep, self.scores_raw, training)
         spread = _spread(weights, places, ops.shape(prepared.value)[1])
         return ops.squeeze(context, 1), ops.squeeze(spread, 1), state + 1
 
-    def window(self, query, value_mask, steps):
+    def window(self, query, value, value_mask, steps):
         """Where each query looks.
 
         Args:
             query: float (B, Tq, Dq).
-            value_mask: bool (B, Tv).
+            value: float (B, Tv, Dv).
+            value_mask: bool (B, Tv), or None.
             steps: int32 (B, Tq) or (1, Tq), the number of each query.
 
         Returns:
             centre p, float (B, Tq, 1), and places, int32 (B, Tq, 2D + 1): all integers in [p − D, p + D], and where p
             is no integer one more. Some may lie outside of 0 … Tv − 1.
         """
-        ranks = ops.cumsum(ops.cast(ops.ones_like(value_mask), "int32"), axis=-1)
-        lengths = ops.max(ops.where(value_mask, ranks, ops.zeros_like(ranks)), axis=-1, keepdims=True)  # (B, 1), S
+        if value_mask is None:
+            lengths = ops.full((1, 1), ops.shape(value)[1], dtype="int32")  # S
+        else:
+            ranks = ops.cumsum(ops.cast(ops.ones_like(value_mask), "int32"), axis=-1)
+            lengths = ops.max(ops.where(value_mask, ranks, ops.zeros_like(ranks)), axis=-1, keepdims=True)  # (B, 1)
         if self.position == "monotonic":
             last = ops.maximum(lengths - 1, 0)
             centre = ops.cast(ops.minimum(ops.broadcast_to(steps, ops.shape(query)[:2]), last), "float32")
@@ -171,30 +195,39 @@ class LocalAttention(ScoredAttention):
         first = ops.cast(ops.ceil(ops.stop_gradient(centre) - self.radius), "int32")
         return centre, first + ops.arange(2 * self.radius + 1, dtype="int32")
 
-    def kept(self, centre, places, value_mask):
+    def kept(self, centre, places, value, value_mask):
         """Which places are within D of the centre, inside the values, and kept: bool (B, Tq, 2D + 1)."""
-        length = ops.shape(value_mask)[1]
         near = alignments.fixed_window(ops.stop_gradient(centre), ops.cast(places, centre.dtype), self.radius)
-        exist = ops.logical_and(places >= 0, places < length)
-        return ops.logical_and(ops.logical_and(near, exist), _gather(value_mask, places))
+        exist = ops.logical_and(places >= 0, places < ops.shape(value)[1])
+        near = ops.logical_and(near, exist)
+        return near if value_mask is None else ops.logical_and(near, _gather(value_mask, places))
 
-    def align_window(self, query, prepared, centre, places, keep):
-        """Weights of the window, (B, Tq, 2D + 1), in at least float32."""
-        keys = _gather(prepared.key, places)  # (B, Tq, 2D + 1, …)
+    def read_window(self, query, prepared, centre, places, keep, raw, training):
+        """Attends to the windows.
+
+        Args:
+            query: float (B, Tq, Dq).
+            prepared: the keys, raw or as the score prepares them; the values.
+            centre, places: what `window` returned.
+            keep: what `kept` returned.
+            raw: bool. Whether the keys are raw.
+            training: bool. Applies dropout.
+
+        Returns:
+            weights of the windows (B, Tq, 2D + 1), in at least float32, and context (B, Tq, Dv).
+        """
+        values = _gather(prepared.value, places)  # (B, Tq, 2D + 1, Dv)
+        keys = values if prepared.key is prepared.value else _gather(prepared.key, places)
         # Each query with its own keys: a batch of B · Tq with one query each.
         keys = ops.reshape(keys, (-1, *keys.shape[2:]))
         queries = ops.reshape(query, (-1, 1, query.shape[-1]))
-        score = ops.reshape(self.score.score(queries, keys), ops.shape(places))
-        weights = alignments.softmax(score, keep)
+        score = self.score.score_raw(queries, keys) if raw else self.score.score(queries, keys)
+        weights = alignments.softmax(ops.reshape(score, ops.shape(places)), keep)
         if self.position == "predictive":
             bell = alignments.gaussian_window(centre, ops.cast(places, centre.dtype), self.radius / 2)
             weights = weights * ops.cast(bell, weights.dtype)
-        return weights
-
-    def read_window(self, weights, value, places, training):
-        """`c = a · v` over the window: weights (B, Tq, 2D + 1) → context (B, Tq, Dv)."""
-        weights = ops.cast(self.drop(weights, training), value.dtype)
-        return ops.squeeze(ops.matmul(ops.expand_dims(weights, 2), _gather(value, places)), 2)
+        read = ops.cast(self.drop(weights, training), values.dtype)
+        return weights, ops.squeeze(ops.matmul(ops.expand_dims(read, 2), values), 2)
 
     def get_config(self):
         return {

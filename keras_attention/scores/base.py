@@ -17,10 +17,14 @@ class Score(keras.layers.Layer):
     `score`, the four methods of the stepwise way: `initial_memory`, `prepare_query`, `score_step` and `remember`. The
     memory is a nest of tensors with B first. Of all other scores these methods lead to `score`, so that a layer that
     goes query by query anyway takes both kinds.
+
+    `key_work` is for layers that read few of the keys: where it is not "unknown", keys taken from among others may be
+    scored as they are, by `score_raw`; where it is "little", that is never dearer than preparing all keys first.
     """
 
     per_channel = False  # whether `score` gives (B, C, Tq, Tv), one score a channel, instead of (B, Tq, Tv)
     has_memory = False  # whether a query's scores depend on the weights of the queries before
+    key_work = "unknown"  # what `prepare_key` costs: "unknown", "product" (one a key, each key alone), or "little"
 
     def call(self, inputs):
         query, key = inputs
@@ -38,6 +42,10 @@ class Score(keras.layers.Layer):
                 f"Use it in a layer, LuongAttention or MonotonicAttention, or go through `score_step`."
             )
         raise TypeError(f"{type(self).__name__} defines no `score(query, prepared_key)`. Every subclass of Score must.")
+
+    def score_raw(self, query, key):
+        """`score(query, prepare_key(key))`, by whichever way is the cheapest for keys that meet no other query."""
+        return self.score(query, self.prepare_key(key))
 
     def initial_memory(self, prepared_key):
         """The memory before the first query; none by default."""

@@ -14,6 +14,8 @@ __all__ = ["CosineScore", "DotScore", "GeneralScore", "ScaledDotScore", "cosine"
 def dot(query, key):
     """`q · k` (Luong et al., 2015, section 3.1). query (B, Tq, D), key (B, Tv, D) → score (B, Tq, Tv)."""
     query, key = wide_range(query, key)
+    if query.shape[1] == 1:  # no product turns the keys then, nor their gradient
+        return ops.transpose(ops.matmul(key, ops.reshape(query, (-1, query.shape[-1], 1))), (0, 2, 1))
     return ops.matmul(query, ops.transpose(key, (0, 2, 1)))
 
 
@@ -52,6 +54,8 @@ def unit_length(vectors):
 class DotScore(Score):
     """`q · k`: no weights; query and key must be of the same width. See `dot`."""
 
+    key_work = "little"
+
     def build(self, input_shape):
         query_shape, key_shape = input_shape
         if query_shape[-1] != key_shape[-1]:
@@ -78,6 +82,8 @@ class ScaledDotScore(DotScore):
 class GeneralScore(Score):
     """`q · W k`: one matrix from the keys' space to the queries'. See `general`."""
 
+    key_work = "little"  # the product can move to the query
+
     def build(self, input_shape):
         query_shape, key_shape = input_shape
         self.kernel = self.add_weight(
@@ -90,6 +96,10 @@ class GeneralScore(Score):
 
     def score(self, query, prepared_key):
         return dot(query, prepared_key)
+
+    def score_raw(self, query, key):
+        """`(Wᵀ q) · k`."""
+        return dot(ops.matmul(query, ops.transpose(ops.cast(self.kernel, query.dtype))), key)
 
 
 @keras.saving.register_keras_serializable("keras_attention")

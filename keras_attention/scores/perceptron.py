@@ -55,6 +55,8 @@ class AdditiveScore(Score):
             used so by Raffel et al., 2017, equation 16).
     """
 
+    key_work = "product"
+
     def __init__(self, units, use_bias=False, normalize=False, **kwargs):
         super().__init__(**kwargs)
         self.units = positive_int("units", units)
@@ -99,6 +101,8 @@ class MLPScore(Score):
     Args:
         units: int > 0. Width of the hidden layer.
     """
+
+    key_work = "product"
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
