@@ -116,7 +116,7 @@ class LocalAttention(ScoredAttention):
         use_causal_mask=False,
     ):
         query, value, key, query_mask, value_mask = checked_call(inputs, mask, attention_mask)
-        raw = self.scores_raw or self.score.key_work == "product" and self.few_in_windows(query, value)
+        raw = self.scores_raw or (self.score.key_work == "product" and self.few_in_windows(query, value))
         prepared = self.prepare(value, key, value_mask, raw)
         steps = ops.expand_dims(ops.arange(ops.shape(query)[1], dtype="int32"), 0)  # (1, Tq)
         centre, places = self.window(query, value, value_mask, steps)
