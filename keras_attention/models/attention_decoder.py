@@ -186,7 +186,8 @@ class AttentionDecoder(keras.layers.Layer):
 
         def luong(projected, state):
             top, cells = step_cells(projected, state["cells"], state["feed"])
-            return top, *(attended := attend(top, state))[:2], cells, attended[2]
+            context, weights, attention = attend(top, state)
+            return top, context, weights, cells, attention
 
         def bahdanau(projected, state):
             context, weights, attention = attend(state["cells"][-1][0], state)
