@@ -71,6 +71,13 @@ def card_parts(entry):
     return head, body, HERE / "cards" / (f"{entry}.LICENSE" if shared is None else f"_{shared}.LICENSE")
 
 
+def row(name, scores):
+    """A row of the card's table of figures."""
+    return (
+        f"| {name} | {scores.get('tokenized_bleu', scores['bleu']):.2f} | {scores['bleu']:.2f} | {scores['chrf']:.2f} |"
+    )
+
+
 def named_path(text):
     """NAME=FILE, or FILE, whose name is "test"."""
     name, _, path = text.rpartition("=")
