@@ -11,6 +11,7 @@ from pathlib import Path
 
 METADATA_SHA256: dict[str, str] = {
     "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
+    "nmt_luong.multi30k": "bdfd952f764ebe88626dcb0767097365a9f6dace32b1330984f6a854c5535207",
 }
 
 

@@ -131,16 +131,16 @@ class GRUCell(RecurrentCell):
         """A function (projected (B, 3U), [h], feed) → [h]."""
         recur, recurrent_bias = self.product("recurrent_kernel", dtype), ops.cast(self.recurrent_bias, dtype)
         feed_in = self.feeder(dtype) if fed and self.feed_units else None
-        units = self.units
 
         def step(projected, states, feed=None):
             (h,) = states
             if feed_in is not None:
                 projected = projected + feed_in(feed)
-            inner = recur(h)
-            gates = ops.sigmoid(projected[:, : 2 * units] + inner[:, : 2 * units])
-            update, reset = gates[:, :units], gates[:, units:]
-            candidate = ops.tanh(projected[:, 2 * units :] + reset * (inner[:, 2 * units :] + recurrent_bias))
+            # Split rather than sliced: the gradient of a slice is as large as the whole, and mostly zeros.
+            inner = ops.split(recur(h), 3, axis=-1)
+            outer = ops.split(projected, 3, axis=-1)
+            update, reset = ops.sigmoid(outer[0] + inner[0]), ops.sigmoid(outer[1] + inner[1])
+            candidate = ops.tanh(outer[2] + reset * (inner[2] + recurrent_bias))
             return [update * h + (1 - update) * candidate]
 
         return step
@@ -162,17 +162,15 @@ class LSTMCell(RecurrentCell):
         """A function (projected (B, 4U), [h, c], feed) → [h, c]."""
         recur = self.product("recurrent_kernel", dtype)
         feed_in = self.feeder(dtype) if fed and self.feed_units else None
-        units = self.units
 
         def step(projected, states, feed=None):
             h, c = states
             gates = projected + recur(h)
             if feed_in is not None:
                 gates = gates + feed_in(feed)
-            keep = ops.sigmoid(gates[:, : 2 * units])
-            write, forget = keep[:, :units], keep[:, units:]
-            c = forget * c + write * ops.tanh(gates[:, 2 * units : 3 * units])
-            return [ops.sigmoid(gates[:, 3 * units :]) * ops.tanh(c), c]
+            write, forget, candidate, output = ops.split(gates, 4, axis=-1)
+            c = ops.sigmoid(forget) * c + ops.sigmoid(write) * ops.tanh(candidate)
+            return [ops.sigmoid(output) * ops.tanh(c), c]
 
         return step
 
