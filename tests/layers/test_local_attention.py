@@ -158,3 +158,26 @@ def test_the_example_of_the_docstring_runs():
     query, value = keras.random.normal((2, 3, 8)), keras.random.normal((2, 50, 6))
     context, weights = layer([query, value], return_attention_scores=True)
     assert (context.shape, weights.shape) == ((2, 3, 6), (2, 3, 50))
+
+
+@pytest.mark.parametrize("position", ["predictive", "monotonic"])
+@pytest.mark.parametrize("score", ["dot", "general", "cosine", "additive", "mlp"])
+def test_keys_of_the_windows_alone_give_what_all_prepared_keys_give(score, position):
+    query, value, key = draw(query_length=3, value_length=40)  # 3 windows of 5 are fewer keys than 40
+    units = 11 if score in ("additive", "mlp") else None
+    layer = LocalAttention(2, position, score, units=units)
+    mask = np.arange(40) < np.array([[40], [33]])
+    context, weights = attend(layer, [query, value, key], mask=[None, mask])
+    keys = layer.score.prepare_key(ops.convert_to_tensor(key))
+    every = ops.convert_to_numpy(layer.score.score(ops.convert_to_tensor(query), keys))
+    bell = 1.0
+    if position == "predictive":
+        kernel, scale = (ops.convert_to_numpy(one) for one in (layer.position_kernel, layer.position_scale))
+        centre = mask.sum(-1)[:, None] / (1 + np.exp(-np.tanh(query @ kernel) @ scale))
+        bell = np.exp(-((np.arange(40) - centre[..., None]) ** 2) / 2)  # σ = 1
+    else:
+        centre = np.tile(np.arange(3.0), (2, 1))
+    near = (np.abs(np.arange(40) - centre[..., None]) <= 2) & mask[:, None]
+    expected = reference.masked_softmax(every, near) * bell
+    np.testing.assert_allclose(weights, expected, atol=1e-5)
+    np.testing.assert_allclose(context, expected @ value, atol=1e-5)
