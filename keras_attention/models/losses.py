@@ -18,9 +18,29 @@ def smoothed_cross_entropy(logits, labels, smoothing=0.0):
     Returns:
         loss float32 (N,).
     """
-    logits = tf.cast(logits, tf.float32)
-    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    if smoothing == 0:
-        return loss
-    # ε of the label's share goes to all V alike: nll + ε · (logit of the label - mean of the logits)
-    return loss + smoothing * (tf.gather(logits, labels, batch_dims=1) - tf.reduce_mean(logits, axis=-1))
+    return _smoothed(tf.cast(logits, tf.float32), labels, smoothing)
+
+
+def _smoothed(logits, labels, smoothing):
+    """The loss with a gradient of its own, `softmax - (1 - ε) · one_hot - ε / V`: one pass over (N, V) for each term of
+    the loss, as differentiation would make it, costs more than the softmax itself.
+    """
+
+    @tf.custom_gradient
+    def loss(logits):
+        nll, slope = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=logits, labels=labels)
+        place = tf.stack([tf.range(tf.shape(labels)[0]), tf.cast(labels, tf.int32)], axis=-1)
+
+        def gradient(upstream):
+            # ε of the label's share goes to all V alike
+            slopes = slope * upstream[:, None]
+            if smoothing:
+                slopes -= (smoothing / logits.shape[-1]) * upstream[:, None]
+                slopes = tf.tensor_scatter_nd_add(slopes, place, smoothing * upstream)
+            return slopes
+
+        if not smoothing:
+            return nll, gradient
+        return nll + smoothing * (tf.gather_nd(logits, place) - tf.reduce_mean(logits, axis=-1)), gradient
+
+    return loss(logits)

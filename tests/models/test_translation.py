@@ -102,6 +102,19 @@ def test_the_loss_is_label_smoothed_cross_entropy():
     np.testing.assert_allclose(found, -(target * log_p).sum(-1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_gradient_of_the_loss_is_softmax_less_what_is_wanted(smoothing):
+    rng = np.random.default_rng(1)
+    logits, labels, weights = rng.normal(size=(4, 7)), np.array([1, 6, 0, 1]), np.array([1.0, -2.0, 0.5, 0.0])
+    wanted = (1 - smoothing) * np.eye(7)[labels] + smoothing / 7
+    expected = (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True) - wanted) * weights[:, None]
+    variable = tf.Variable(logits, dtype=tf.float32)
+    with tf.GradientTape() as tape:
+        losses = smoothed_cross_entropy(variable, tf.constant(labels), smoothing)
+        loss = tf.reduce_sum(losses * weights.astype("float32"))
+    np.testing.assert_allclose(tape.gradient(loss, variable), expected, atol=1e-6)
+
+
 def test_calling_gives_the_logits_that_the_loss_uses(model):
     total, _ = model.loss_from_logits(model(BATCH), BATCH["target"])
     np.testing.assert_allclose(total, model.loss_terms(BATCH, training=False)[0], rtol=1e-5)
@@ -245,6 +258,37 @@ def test_given_outputs_get_the_probability_that_the_loss_says(model):
     np.testing.assert_array_equal(found.ids[:, 0], BATCH["target"])
     np.testing.assert_allclose(tf.reduce_sum(found.attention[1, 0], -1), [1, 1, 1, 1], atol=1e-5)
     np.testing.assert_array_equal(found.attention[2, 0, 1:], 0)
+
+
+def test_texts_that_are_given_get_their_score_and_attention(model):
+    targets = [target for _, target in PAIRS[:4]]
+    found = model.translate(SENTENCES[:4], targets=targets, length_penalty=0.0)
+    small = model.translate(SENTENCES[:4], targets=targets, length_penalty=0.0, batch_tokens=1, attention=False)
+    for source, target, one, alone in zip(SENTENCES, targets, found, small, strict=False):
+        ids = model.vectorize({"source": source, "target": target})
+        loss, _ = model.loss_terms({name: tf.constant([row]) for name, row in ids.items()}, training=False)
+        assert one.output == alone.output == target
+        np.testing.assert_allclose(one.score, -float(loss), rtol=1e-4)
+        np.testing.assert_allclose(alone.score, one.score, rtol=1e-4)
+        assert alone.attention == [] and list(one.attention[0].rows) == model.tokenizer.tokens(ids["target"])
+        by_length = model.translate(source, targets=target, length_penalty=1.0)
+        np.testing.assert_allclose(by_length.score, one.score / ((5 + len(ids["target"])) / 6), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"targets": ["a", "b"]}, "`targets` must be as many str as there are inputs, 1. Received 2"),
+        ({"targets": [3]}, "`targets` must be as many str"),
+        ({"targets": "a", "beam_size": 2}, "`targets` gives the outputs, `beam_size` says how to search"),
+        ({"targets": "a", "temperature": 1.0}, "`temperature` says how to search"),
+        ({"targets": ""}, "The target is empty"),
+        ({"targets": "mot " * 60}, "The target has .* pieces; the model reads at most 31"),
+    ],
+)
+def test_given_outputs_that_do_not_fit_are_named(model, options, message):
+    with pytest.raises(ValueError, match=message):
+        model.translate("One.", **options)
 
 
 def test_n_best_widens_the_beam_where_none_is_given(model):
