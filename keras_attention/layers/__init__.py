@@ -9,6 +9,7 @@ from keras_attention.layers.attentive_pooling import AttentivePooling
 from keras_attention.layers.bahdanau_attention import BahdanauAttention
 from keras_attention.layers.bahdanau_cell import BahdanauCell
 from keras_attention.layers.coverage_attention import CoverageAttention, coverage_loss
+from keras_attention.layers.crf import ConditionalRandomField
 from keras_attention.layers.gated_pooling import GatedPooling
 from keras_attention.layers.hard_attention import Draws, HardAttention
 from keras_attention.layers.hierarchical_attention import HierarchicalAttention
@@ -29,6 +30,7 @@ from keras_attention.layers.self_attention import SelfAttention
 from keras_attention.layers.sequence_pooling import SequencePooling
 from keras_attention.layers.soft_attention import SoftAttention
 from keras_attention.layers.structured_attention import StructuredAttention
+from keras_attention.layers.tag_constraints import tag_constraints
 from keras_attention.layers.temperature_schedule import ExponentialTemperature
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "AttentivePooling",
     "BahdanauAttention",
     "BahdanauCell",
+    "ConditionalRandomField",
     "CoverageAttention",
     "Draws",
     "ExponentialTemperature",
@@ -65,4 +68,5 @@ __all__ = [
     "coverage_loss",
     "reinforce_loss",
     "sum_attention",
+    "tag_constraints",
 ]
