@@ -23,10 +23,20 @@ _NAMES = {
     "TrainingConfig": "recipe",
     "TrainingError": "trainer",
     "evaluate": "metrics",
+    "parse_relation": "relations",
+    "read_babi": "babi",
+    "read_conll": "conll",
     "read_examples": "readers",
     "read_lines": "readers",
+    "read_propositions": "propositions",
+    "read_relations": "relations",
+    "semeval2010_macro_f1": "tag_metrics",
+    "semeval2010_scores": "tag_metrics",
+    "span_scores": "tag_metrics",
     "split_pairs": "splits",
+    "srl_scores": "tag_metrics",
     "tf_dataset": "pipeline",
+    "token_accuracy": "tag_metrics",
 }
 
 __all__ = [*_NAMES]
