@@ -19,6 +19,7 @@ EXTRAS = {
     "onnx": ["onnxruntime>=1.20"],
     "eval": ["sacrebleu>=2.4", "sacremoses>=0.1", "rouge-score>=0.1.2", "seqeval>=1.2"],
     "backends": ["jax>=0.5", "torch>=2.6"],
+    "hub": ["keras-hub>=0.20"],
     "test": [
         "pytest>=8",
         "pytest-cov>=5",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import subprocess
 import sys
 from enum import StrEnum
@@ -15,6 +14,7 @@ import typer
 
 from keras_attention import __version__
 from keras_attention.cli.errors import Failure, Misuse
+from keras_attention.cli.search_flags import SearchFlags
 
 app = typer.Typer(
     add_completion=False,
@@ -135,7 +135,29 @@ def run_model(
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="How much longer outputs are favoured; default: the model's.")
     ] = None,
+    coverage_penalty: Annotated[
+        float | None, typer.Option(min=0, help="How much it costs to leave places of the input unseen.")
+    ] = None,
     max_length: Annotated[int | None, typer.Option(min=1, help="Longest output, in tokens.")] = None,
+    min_length: Annotated[int | None, typer.Option(min=0, help="Shortest output, in tokens before the end.")] = None,
+    no_repeat_ngram: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="No N tokens in a row come twice.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Draw the output at random; below 1 favours what is probable.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(metavar="K", min=1, help="Draw among the K likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(metavar="P", help="Draw among the likeliest tokens that have P of the probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn; default: 0.")] = None,
+    replace_unknown: Annotated[
+        bool, typer.Option("--replace-unknown", help="Unknown words become input words (vocabularies of words only).")
+    ] = False,
+    target: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Score this output, one for each input TEXT.")
+    ] = None,
+    targets: Annotated[str | None, typer.Option(metavar="F", help="File of outputs to score, beside --file.")] = None,
     attention: Annotated[
         str | None, typer.Option(metavar="F.png|F.svg|F.html|-", help="Where to draw the attention; - is the terminal.")
     ] = None,
@@ -149,18 +171,21 @@ def run_model(
         raise Misuse("run: Give either TEXT or --file F (- for stdin). See `keras-attention run --help`.")
     if as_json and attention == "-":
         raise Misuse("run: --json and --attention - both want stdout. Leave out one: the JSON holds the weights.")
-    if beam is not None and n_best > beam:
-        raise Misuse(f"run: --n-best {n_best} is more than --beam {beam}. Expected at most as many; raise --beam.")
-    if length_penalty is not None and not math.isfinite(length_penalty):
-        raise Misuse(f"run: --length-penalty {length_penalty} is not a finite number. Expected one such as 1.0.")
+    flags = SearchFlags(
+        beam, n_best, length_penalty, coverage_penalty, max_length, min_length, no_repeat_ngram, temperature, top_k,
+        top_p, seed, replace_unknown,
+    )  # fmt: skip
+    if (target and file is not None) or (targets is not None and texts):
+        raise Misuse("run: --target goes with TEXT, --targets with --file. Give the outputs as the inputs are given.")
+    flags.check_given(target or targets or ())
     inputs = running.from_file(file, skip_bad) if file is not None else running.from_arguments(texts)
+    if target or targets is not None:
+        inputs = running.with_targets(inputs, target, targets)
     pictures = running.map_paths(attention, len(inputs))
     paths.check_files([Path(out)] if out is not None else [])
     model = tensorflow_models.load(entry)
     inputs = running.checked(model, inputs, skip_bad)
-    given = {"beam_size": beam, "length_penalty": length_penalty, "max_length": max_length}
-    options = {name: value for name, value in given.items() if value is not None}
-    options |= {"n_best": n_best, "attention": as_json or attention is not None}
+    options = {**flags.options(), "attention": as_json or attention is not None}
     predictions = running.predicted(model, inputs, options)
     running.write(running.rendered(inputs, predictions, n_best, as_json), out, predictions, attention == "-")
     running.draw(predictions, pictures)

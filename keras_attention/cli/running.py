@@ -25,11 +25,13 @@ class Input:
         text: str.
         where: str. What messages call it.
         problem: str. Why the model cannot be asked; "" where it can.
+        target: str. An output that is given, to be scored; "" where one is searched for.
     """
 
     text: str
     where: str
     problem: str = ""
+    target: str = ""
 
 
 @dataclass
@@ -47,9 +49,9 @@ class _Positions(BadLines):
         self.rows.append(Input(text, f"{self.file}:{len(self.rows) + 1}", problem))
 
 
-def from_arguments(texts: Sequence[str]) -> list[Input]:
+def from_arguments(texts: Sequence[str], name: str = "TEXT") -> list[Input]:
     """The texts of the command line; an empty one is refused."""
-    inputs = [Input(text, "TEXT" if len(texts) == 1 else f"TEXT {place}") for place, text in enumerate(texts, 1)]
+    inputs = [Input(text, name if len(texts) == 1 else f"{name} {place}") for place, text in enumerate(texts, 1)]
     for one in inputs:
         try:
             one.text.encode()
@@ -60,7 +62,7 @@ def from_arguments(texts: Sequence[str]) -> list[Input]:
     return inputs
 
 
-def from_file(file: str, skip_bad: bool) -> list[Input]:
+def from_file(file: str, skip_bad: bool, warns: bool = True) -> list[Input]:
     """The lines of a file or, for "-", of standard input. An empty line stays, with its problem.
 
     Raises:
@@ -69,8 +71,28 @@ def from_file(file: str, skip_bad: bool) -> list[Input]:
     positions = _Positions(file="<stdin>" if file == "-" else file)
     for line in read_lines(file, skip_bad=skip_bad, bad_lines=positions):
         positions.place(line, "" if normalize(line) else "empty")
-    _warn([row for row in positions.rows if row.problem == "empty"], "empty")
+    if warns:
+        _warn([row for row in positions.rows if row.problem == "empty"], "empty")
     return positions.rows
+
+
+def with_targets(inputs: Sequence[Input], texts: Sequence[str] | None, file: str | None) -> list[Input]:
+    """The inputs with the outputs that are to be scored, from the command line or from the lines of a file.
+
+    Raises:
+        Failure: there are more inputs than outputs or the other way round, or an output is empty beside an input that
+            is not.
+    """
+    found = from_arguments(texts, "--target") if texts else from_file(file, skip_bad=False, warns=False)
+    if len(found) != len(inputs):
+        raise Failure(
+            f"There are {len(inputs)} inputs and {len(found)} outputs to score. Expected one output for each input; "
+            "find the first line that is out of step."
+        )
+    for one, target in zip(inputs, found, strict=True):
+        if target.problem and not one.problem:
+            raise Failure(f"{target.where} is empty. Expected the output of {one.where}.")
+    return [replace(one, target=target.text) for one, target in zip(inputs, found, strict=True)]
 
 
 def checked(model, inputs: Sequence[Input], skip_bad: bool) -> list[Input]:
@@ -82,7 +104,8 @@ def checked(model, inputs: Sequence[Input], skip_bad: bool) -> list[Input]:
     for one in inputs:
         if not one.problem:
             try:
-                model.vectorize({model.columns[0]: one.text})
+                columns = dict(zip(model.columns, (one.text, one.target), strict=False))
+                model.vectorize({column: text for column, text in columns.items() if text})
             except ValueError as error:
                 if not skip_bad:
                     raise DataError(f"{one.where}: {error}") from error
@@ -101,7 +124,10 @@ def _warn(rows: Sequence[Input], kind: str) -> None:
 
 def predicted(model, inputs: Sequence[Input], options: dict[str, Any]) -> list:
     """For each input its `Prediction`, or None where it has a problem."""
-    found = iter(model.run([one.text for one in inputs if not one.problem], **options))
+    asked = [one for one in inputs if not one.problem]
+    if any(one.target for one in asked):
+        options = {**options, "targets": [one.target for one in asked]}
+    found = iter(model.run([one.text for one in asked], **options))
     return [None if one.problem else next(found) for one in inputs]
 
 

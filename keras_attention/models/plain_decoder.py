@@ -86,7 +86,7 @@ class PlainDecoder(keras.layers.Layer):
         total = ops.sum(values * keep, axis=1)
         return self.context_projection(total / ops.maximum(ops.sum(keep, axis=1), 1))
 
-    def initial_state(self, encoder_states, context):
+    def initial_state(self, encoder_states, context, training=None):
         """Everything a step carries, B first: the cells' states, and the share of c in every gate."""
         batch, dtype = ops.shape(encoder_states[0][0])[0], encoder_states[0][0].dtype
         first = self.cells[0]

@@ -2,7 +2,7 @@
 
 - config.json: `{"version": 1, "family": …, "model": {…}}`
 - tokenizer/: the tokenizer's own file
-- model.safetensors: the weights, float16, by the paths of the variables
+- model.safetensors: the weights, float16 (counts: int32), by the paths of the variables
 - metadata.json: parameters, scores, recipe, licence, and the SHA-256 of each file above
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.models import family_class
+from keras_attention.text.tokenizers import load_tokenizer
 
 __all__ = [
     "CONFIG_FILE",
@@ -61,8 +62,13 @@ def save(model, folder: str | os.PathLike, metadata: dict[str, Any] | None = Non
         the folder.
 
     Raises:
-        PresetError: a weight is not finite, or too large for float16.
+        PresetError: a weight is not finite, or too large for float16; or the model has a part that is no data.
     """
+    if model.beyond_preset:
+        raise PresetError(
+            f"The model has {model.beyond_preset}, and a preset holds data only. Save it with "
+            "`model.save('model.keras')`, which needs the code of that part again."
+        )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as temporary:
@@ -131,7 +137,7 @@ def load(folder: str | os.PathLike, *, dtype=None, metadata_sha256: str | None =
         )
     try:
         has_tokenizer = (folder / TOKENIZER_FOLDER).is_dir()
-        tokenizer = kind.tokenizer_class.load(folder / TOKENIZER_FOLDER) if has_tokenizer else None
+        tokenizer = load_tokenizer(folder / TOKENIZER_FOLDER) if has_tokenizer else None
         model = kind(config, tokenizer, dtype=dtype or "float32")
     except (ValueError, FileNotFoundError) as error:
         raise PresetError(f"{folder}: {error}") from error
@@ -212,9 +218,9 @@ def _write_weights(model, path: Path):
 
     tensors = {}
     for weight in model.weights:
-        value = np.asarray(weight.numpy(), np.float32)
+        value = np.asarray(weight.numpy())
         with np.errstate(over="ignore"):
-            half = value.astype(np.float16)
+            half = value.astype(_stored_type(weight))
         if not np.isfinite(half).all():
             raise PresetError(
                 f"The weight {weight.path} has values that are not finite, or too large for float16. Train it again."
@@ -224,6 +230,11 @@ def _write_weights(model, path: Path):
             raise PresetError(f"Two weights have the path {name}. Give their layers different names.")
         tensors[name] = half
     save_file(tensors, path)
+
+
+def _stored_type(weight) -> type:
+    """Half precision; whole numbers, such as the steps that were counted, stay whole."""
+    return np.int32 if np.issubdtype(weight.numpy().dtype, np.integer) else np.float16
 
 
 def _weight_name(model, weight) -> str:
@@ -263,9 +274,12 @@ def _read_weights(model, path: Path):
                 f"{path} does not fit its {CONFIG_FILE}: {name} has shape {tensors[name].shape}, the model wants "
                 f"{tuple(weight.shape)}. Save the preset again."
             )
-        if tensors[name].dtype != np.float16 or not np.isfinite(tensors[name]).all():
-            raise PresetError(f"{path}: {name} must hold finite float16 numbers only. Save the preset again.")
-        weight.assign(tensors[name].astype(np.float32))
+        stored = _stored_type(weight)
+        if tensors[name].dtype != stored or not np.isfinite(tensors[name]).all():
+            raise PresetError(
+                f"{path}: {name} must hold finite {np.dtype(stored).name} numbers only. Save the preset again."
+            )
+        weight.assign(tensors[name].astype(weight.numpy().dtype))
 
 
 def _write_json(path: Path, values: dict[str, Any]):

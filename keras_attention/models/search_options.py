@@ -25,6 +25,8 @@ class SearchOptions:
         top_k: int >= 0. Draws among the k most probable pieces; 0 among all.
         top_p: float in (0, 1]. Draws among the fewest pieces whose probabilities sum to p.
         seed: int >= 0. Of the samples; an input draws the same whatever else is asked with it.
+        replace_unknown: bool. Of a word-level vocabulary: each unknown word of the output becomes the word of the input
+            that was looked at most when it was written.
         attention: bool. Also return the attention.
     """
 
@@ -39,6 +41,7 @@ class SearchOptions:
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 0
+    replace_unknown: bool = False
     attention: bool = True
 
     def __post_init__(self):
@@ -69,6 +72,11 @@ class SearchOptions:
     @property
     def samples(self) -> bool:
         return self.temperature is not None
+
+    @property
+    def keeps_attention(self) -> bool:
+        """Whether the weights must come back from the search."""
+        return self.attention or self.replace_unknown
 
 
 def check_range(name, value, low, high):

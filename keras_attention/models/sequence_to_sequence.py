@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_attention.models.embeddings import OneHotEmbedding, make_embedding, set_vectors
 from keras_attention.models.losses import smoothed_cross_entropy
+from keras_attention.models.scheduled_sampling import ScheduledSampling
 from keras_attention.models.task_model import TaskModel
 from keras_attention.models.text_generation import TextGeneration
-from keras_attention.text import SentencePieceTokenizer
 
 __all__ = ["SequenceToSequence"]
 
@@ -34,19 +37,21 @@ class SequenceToSequence(TextGeneration, TaskModel):
     """
 
     columns = ("source", "target")
-    tokenizer_class = SentencePieceTokenizer
     pad_id, start_id, end_id = 0, 2, 3
 
     def __init__(self, config, tokenizer=None, **kwargs):
         super().__init__(config, tokenizer, **kwargs)
         config, policy = self.config, self.dtype_policy
-        self.target_embedding = self._new_embedding("target_embedding")
-        tied = config.tie_embeddings == "all"
-        self.source_embedding = self.target_embedding if tied else self._new_embedding("source_embedding")
+        self.target_embedding = self._new_embedding("target")
+        self.source_embedding = self._new_source_embedding()
         self.build_network()
         self.embedding_dropout = keras.layers.Dropout(config.embedding_dropout, dtype=policy, name="embedding_dropout")
         self.output_dropout = keras.layers.Dropout(config.dropout, dtype=policy, name="output_dropout")
         self._build_output()
+        self.sampling = None
+        if getattr(config, "scheduled_sampling", None):
+            self.sampling = ScheduledSampling(config.scheduled_sampling, dtype=policy, name="scheduled_sampling")
+            self.sampling.build()
         self.built = True
         # past Keras, which would track the dict and save its functions with the model
         object.__setattr__(self, "_searches", {})
@@ -59,12 +64,30 @@ class SequenceToSequence(TextGeneration, TaskModel):
         """source int32 (B, Tv) → memory, which all steps read, and states, from which the first begins; B first."""
         raise TypeError(f"{type(self).__name__} defines no `encode`. Every SequenceToSequence must.")
 
-    def _new_embedding(self, name):
+    def _new_source_embedding(self):
+        return self.target_embedding if self.config.tie_embeddings == "all" else self._new_embedding("source")
+
+    def _new_embedding(self, side):
+        kind = getattr(self.config, f"{side}_embeddings")
         size, width = self.config.vocabulary_size, self.config.embedding_dim
-        start = keras.initializers.RandomNormal(stddev=width**-0.5)
-        layer = keras.layers.Embedding(size, width, embeddings_initializer=start, dtype=self.dtype_policy, name=name)
-        layer.build()
-        return layer
+        return make_embedding(kind, size, width, self.dtype_policy, f"{side}_embedding")
+
+    def set_word_vectors(self, vectors, side="source") -> int:
+        """Starts the embeddings from vectors that were learnt elsewhere. They are weights of the model from then on:
+        a preset holds them, and needs no file of vectors.
+
+        Args:
+            vectors: `text.WordVectors`, as wide as `config.embedding_dim`.
+            side: "source" or "target"; where both share one matrix, either.
+
+        Returns:
+            How many words of the vocabulary were found; the others keep their start. Of a vocabulary of pieces, those
+            count that begin a word.
+
+        Raises:
+            ValueError: another width, embeddings without a matrix, or no tokenizer.
+        """
+        return set_vectors(self, vectors, side)
 
     def _build_output(self):
         """From the decoder's output to the logits: a matrix of its own, or the embeddings behind a projection."""
@@ -86,16 +109,36 @@ class SequenceToSequence(TextGeneration, TaskModel):
     def embed(self, embedding, ids, training=None):
         """ids (…) → (…, E). Times √E (Vaswani et al., 2017, section 3.4): a matrix that is an output layer too has
         small entries, and without the factor the words would hardly differ for the cells at first, and learn slowly.
+        One-hot vectors stay as they are.
         """
-        return self.embedding_dropout(embedding(ids) * self.config.embedding_dim**0.5, training=training)
+        scale = 1.0 if isinstance(embedding, OneHotEmbedding) else self.config.embedding_dim**0.5
+        return self.embedding_dropout(embedding(ids) * scale, training=training)
 
     def decode(self, source, target, training=None):
         """Teacher-forced: source (B, Tv), target (B, Tq) → output (B, Tq, units), one for each token of the target."""
         memory, states = self.encode(source, training=training)
         previous = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=self.start_id)
-        embedded = self.embed(self.target_embedding, previous, training=training)
-        output = self.decoder(embedded, states, memory, training=training)
+        if training and self.sampling is not None:
+            output = self._decode_sampled(previous, states, memory)
+        else:
+            embedded = self.embed(self.target_embedding, previous, training=training)
+            output = self.decoder(embedded, states, memory, training=training)
         return self.output_dropout(output, training=training)
+
+    def _decode_sampled(self, previous, states, memory):
+        """As `decode` in training, with tokens of the model's own among those that are fed."""
+        embed, logits = functools.partial(self.embed, self.target_embedding), self._output_layer(self.compute_dtype)
+        gold = embed(previous)
+        noise = self.embedding_dropout(tf.ones_like(gold), training=True)
+        masks = self.decoder.stack.dropout_masks(gold, True)
+        step_once = self.decoder.stepper(memory, gold.dtype, masks, training=True)
+
+        def step(embedded, state):
+            output, _, state = step_once(self.decoder.project(embedded), state)
+            return output, state
+
+        state = self.decoder.initial_state(states, memory, training=True)
+        return self.sampling.decode(step, gold * noise, noise, embed, logits, state)
 
     def logits(self, output):
         """output (…, units) → logits (…, V)."""

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_attention.models.model_config import ModelConfig
 from keras_attention.models.prediction import Prediction
+from keras_attention.text.tokenizers import load_tokenizer
 
 __all__ = ["TaskModel"]
 
@@ -27,7 +28,7 @@ class TaskModel(keras.Model):
         columns: names of the columns of an example that a training needs.
         input_columns: how many of them, from the front, are given when the model is run.
         config_class: the family's `ModelConfig`.
-        tokenizer_class: the class of `tokenizer`.
+        beyond_preset: str. What of this model is no data that a preset could hold; "" where there is nothing.
         config, tokenizer: this model's own.
     """
 
@@ -36,8 +37,8 @@ class TaskModel(keras.Model):
     verb: str
     columns: tuple[str, ...]
     input_columns: int = 1
+    beyond_preset: str = ""
     config_class: type[ModelConfig]
-    tokenizer_class: type
 
     def __init__(self, config, tokenizer=None, **kwargs):
         if keras.backend.backend() != "tensorflow":
@@ -131,7 +132,7 @@ class TaskModel(keras.Model):
             self.tokenizer.save(folder)
 
     def load_assets(self, folder):
-        self.tokenizer = self.tokenizer_class.load(folder)
+        self.tokenizer = load_tokenizer(folder)
 
     def save_to_preset(self, folder, metadata: dict[str, Any] | None = None):
         """Writes the preset folder that `zoo.load` opens. See `keras_attention.zoo.save`."""

@@ -12,8 +12,11 @@ from keras_attention.maps import AttentionMap
 from keras_attention.models.prediction import Prediction
 from keras_attention.models.search_options import SearchOptions, check_range
 from keras_attention.models.sequences import budget_batches, pad_rows
+from keras_attention.models.unknown_words import check_replaces_unknown, replace_unknown
 
 __all__ = ["TextGeneration"]
+
+_OF_GIVEN_OUTPUTS = ("length_penalty", "attention")  # options that outputs which are given take too
 
 
 class TextGeneration:
@@ -56,17 +59,21 @@ class TextGeneration:
             return decoding.greedy_search(**common)
         return decoding.beam_search(**common, beam_size=options.beam_size)
 
-    def force(self, source, target):
+    def force(self, source, target, length_penalty=0.0, return_attention=True):
         """Outputs that are given, in the graph: int32 (B, Tv) and (B, Tq), each row ended by the end id → `Hypotheses`
         with their log-probability and attention.
         """
         memory, states = self.encode(source)
         state, step = self.decoder.initial_state(states, memory), self.stepper(memory)
         room = target.shape[1] or tf.shape(target)[1]
-        settings = decoding.SearchSettings(self.start_id, self.end_id, self.pad_id, room)
+        settings = decoding.SearchSettings(
+            self.start_id, self.end_id, self.pad_id, room, length_penalty, return_attention
+        )
         return decoding.forced_search(step, state, target, settings, self._map_columns(source))
 
     def search_settings(self, options: SearchOptions) -> decoding.SearchSettings:
+        if options.replace_unknown:
+            check_replaces_unknown(self.tokenizer, self.decoder.maps)
         if options.coverage_penalty and not self.decoder.maps:
             raise ValueError(
                 f"`coverage_penalty` is {options.coverage_penalty}, but this model has no attention to cover its input "
@@ -78,7 +85,7 @@ class TextGeneration:
             self.pad_id,
             options.max_length,
             float(options.length_penalty),
-            options.attention,
+            options.keeps_attention,
             float(options.coverage_penalty),
             options.min_length,
             options.no_repeat_ngram,
@@ -106,36 +113,65 @@ class TextGeneration:
         Args:
             inputs: str, or list of str.
             beam_size, length_penalty, max_length: see `SearchOptions`; the configuration's by default.
-            n_best, coverage_penalty, min_length, no_repeat_ngram, temperature, top_k, top_p, seed, attention: see
-                `SearchOptions`. The best output is the prediction, the others are its `alternatives`.
+            n_best, coverage_penalty, min_length, no_repeat_ngram, temperature, top_k, top_p, seed, replace_unknown,
+                attention: see `SearchOptions`. The best output is the prediction, the others are its `alternatives`.
+            targets: str, or a list of str as long as the inputs. Outputs that are given: nothing is searched for, and
+                each gets its score and its attention. Takes `length_penalty` and `attention` beside it.
             batch_tokens: int > 0. How many source pieces, times beams, go through the network at once.
 
         Returns:
             `Prediction`, or a list of them in the order of the inputs, whose `output` is the translation.
 
         Raises:
-            TypeError, ValueError: see `run`; or an option out of range.
+            TypeError, ValueError: see `run`; an option out of range, options that contradict each other, or another
+                number of targets than of inputs.
         """
         return self.run(inputs, **options)
 
-    def predict_examples(self, examples, batch_tokens=8192, **options):
+    def predict_examples(self, examples, batch_tokens=8192, targets=None, **options):
+        if targets is not None:
+            targets = self._given_outputs(targets, len(examples), options)
+            options["beam_size"] = 1
         options = self.search_options(**options)
         check_range("batch_tokens", batch_tokens, 1, 2**31 - 1)
-        places = [f" (input {place})" if len(examples) > 1 else "" for place in range(1, len(examples) + 1)]
-        sources = [self._ids("source", one["source"], place) for one, place in zip(examples, places, strict=True)]
-        search = self._search_function(options)
+        sources = self._all_ids("source", [one["source"] for one in examples])
+        compute = self._search_function(options) if targets is None else self._force_function(options)
         repeated = options.n_best if options.samples else 1
         predictions: list = [None] * len(sources)
-        for rows in budget_batches([len(ids) for ids in sources], batch_tokens // max(options.beam_size, repeated)):
+        lengths = [len(ids) for ids in sources]
+        if targets is not None:
+            lengths = [max(pair) for pair in zip(lengths, map(len, targets), strict=True)]
+        for rows in budget_batches(lengths, batch_tokens // max(options.beam_size, repeated)):
             source = np.repeat(pad_rows([sources[row] for row in rows], self.pad_id), repeated, axis=0)
-            found = search(tf.constant(source), tf.constant(_seeds(options.seed, rows, repeated)))
+            seeds = _seeds(options.seed, rows, repeated)
+            given = seeds if targets is None else pad_rows([targets[row] for row in rows], self.pad_id)
+            found = compute(tf.constant(source), tf.constant(given))
             by_input = (len(rows), repeated if options.samples else options.beam_size)
             found = (part.numpy() for part in found)
             found = decoding.Hypotheses(*(part.reshape(*by_input, *part.shape[2:]) for part in found))
             for place, row in enumerate(rows):
                 one = decoding.Hypotheses(*(part[place] for part in found))
-                predictions[row] = self._prediction(one, sources[row], options)
+                predictions[row] = self._prediction(one, sources[row], examples[row]["source"], options)
         return predictions
+
+    def _all_ids(self, column, texts):
+        places = [f" (input {place})" if len(texts) > 1 else "" for place in range(1, len(texts) + 1)]
+        return [self._ids(column, text, place) for text, place in zip(texts, places, strict=True)]
+
+    def _given_outputs(self, targets, count, options):
+        """The ids of outputs that are given; options of a search beside them are refused."""
+        texts = [targets] if isinstance(targets, str) else list(targets)
+        if any(not isinstance(text, str) for text in texts) or len(texts) != count:
+            raise ValueError(
+                f"`targets` must be as many str as there are inputs, {count}. Received {len(texts)}: "
+                f"{str(texts)[:60]}. Give each input its output."
+            )
+        searching = [name for name, one in options.items() if one is not None and name not in _OF_GIVEN_OUTPUTS]
+        if searching:
+            raise ValueError(
+                f"`targets` gives the outputs, `{searching[0]}` says how to search for them. Leave out one of the two."
+            )
+        return self._all_ids("target", texts)
 
     def search_options(self, **options) -> SearchOptions:
         """`SearchOptions` of what a caller gives, with the configuration's where nothing is given."""
@@ -167,7 +203,19 @@ class TextGeneration:
             self._searches[options] = search
         return self._searches[options]
 
-    def _prediction(self, found, source, options):
+    def _force_function(self, options):
+        """As `_search_function`, for outputs that are given."""
+        key = ("force", options.length_penalty, options.attention)
+        if key not in self._searches:
+
+            @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+            def force(source, target):
+                return self.force(source, target, options.length_penalty, options.attention)
+
+            self._searches[key] = force
+        return self._searches[key]
+
+    def _prediction(self, found, source, text, options):
         """One row of `Hypotheses`, in NumPy: its best hypothesis, with the next ones as alternatives."""
         answers = []
         order = np.argsort(-found.score, kind="stable") if options.samples else range(len(found.score))
@@ -176,9 +224,16 @@ class TextGeneration:
             if length == 0:
                 break
             ids = [int(one) for one in found.ids[place, :length]]
-            maps = self._attention_maps(found.attention[place, :length], ids, source) if options.attention else []
+            weights = found.attention[place, :length]
+            maps = self._attention_maps(weights, ids, source) if options.attention else []
+            if options.replace_unknown:
+                output = replace_unknown(
+                    self.tokenizer, ids, self.tokenizer.words(text), self._by_head(weights, len(source))
+                )
+            else:
+                output = self.tokenizer.decode(ids)
             extra = {"log_probability": float(found.log_probability[place])}
-            answers.append(Prediction(self.tokenizer.decode(ids), float(found.score[place]), maps, extra=extra))
+            answers.append(Prediction(output, float(found.score[place]), maps, extra=extra))
         return dataclasses.replace(answers[0], alternatives=answers[1:])
 
     def _attention_maps(self, weights, ids, source):
@@ -186,8 +241,7 @@ class TextGeneration:
         rows, columns = self.tokenizer.tokens(ids), self.tokenizer.tokens(source)
         if not self.decoder.maps:
             return []
-        heads = sum(kind.heads for kind in self.decoder.maps)
-        weights = weights.reshape(len(ids), heads, -1)[..., : len(source)].transpose(1, 0, 2)  # (heads, T, Tv)
+        weights = self._by_head(weights, len(source)).transpose(1, 0, 2)  # (heads, T, Tv)
         maps, first = [], 0
         for kind in self.decoder.maps:
             own = np.ascontiguousarray(weights[first : first + kind.heads] if kind.heads > 1 else weights[first])
@@ -195,6 +249,11 @@ class TextGeneration:
             maps.append(AttentionMap(kind.name, kind.layer, "decoder", own, rows, columns, axes))
             first += kind.heads
         return maps
+
+    def _by_head(self, weights, length):
+        """Weights (T, heads · Tv), Tv as it was padded → (T, heads, length)."""
+        heads = sum(kind.heads for kind in self.decoder.maps)
+        return weights.reshape(len(weights), heads, -1)[..., :length]
 
     # Export
 

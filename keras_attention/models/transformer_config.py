@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from keras_attention import alignments, scores
+from keras_attention.models.embeddings import check_embeddings
 from keras_attention.models.model_config import ModelConfig
 from keras_attention.models.search_options import check_number
 
@@ -24,6 +25,7 @@ class TransformerConfig(ModelConfig):
         score, score_units, alignment: of every attention, by name.
         tie_embeddings: "none"; "output": the decoder's embeddings are its output matrix; "all": and the encoder's
             embeddings too.
+        source_embeddings, target_embeddings: "trained", or "frozen", which stay as they start (see `set_word_vectors`).
         embedding_dropout: share dropped of the embeddings.
         dropout: share dropped of what each sublayer gives.
         attention_dropout: share of weights dropped.
@@ -41,6 +43,8 @@ class TransformerConfig(ModelConfig):
     score_units: int | None = None
     alignment: str = "softmax"
     tie_embeddings: str = "all"
+    source_embeddings: str = "trained"
+    target_embeddings: str = "trained"
     embedding_dropout: float = 0.0
     dropout: float = 0.0
     attention_dropout: float = 0.0
@@ -63,6 +67,9 @@ class TransformerConfig(ModelConfig):
         for name in ("embedding_dropout", "dropout", "attention_dropout", "label_smoothing"):
             self.check_share(name)
         self.check_choice("tie_embeddings", ("none", "output", "all"))
+        self.check_choice("source_embeddings", ("trained", "frozen"))
+        self.check_choice("target_embeddings", ("trained", "frozen"))
+        check_embeddings(self)
         if self.embedding_dim % self.num_heads or self.embedding_dim % 2:
             raise ValueError(
                 f"`embedding_dim` must be even and a multiple of num_heads={self.num_heads}. "
@@ -71,6 +78,15 @@ class TransformerConfig(ModelConfig):
         check_number("length_penalty", self.length_penalty, 0)
         scores.get(self.score, units=self.score_units)
         alignments.get(self.alignment)
+
+    @classmethod
+    def from_dict(cls, values):
+        if "scheduled_sampling" in values:
+            raise ValueError(
+                "`scheduled_sampling` feeds a decoder what it wrote itself, step by step; a Transformer is trained on "
+                "all steps at once. Leave it out, or choose the family `translation`."
+            )
+        return super().from_dict(values)
 
     @property
     def units(self) -> int:

@@ -20,7 +20,7 @@ class TransformerTranslationModel(SequenceToSequence):
 
     Args:
         config: `TransformerConfig` or the dict of one.
-        tokenizer: `SentencePieceTokenizer`; only needed by what reads or writes text.
+        tokenizer: `SentencePieceTokenizer` or `WordTokenizer`; only needed by what reads or writes text.
 
     Call arguments, returns: as `SequenceToSequence`.
     """

@@ -25,11 +25,11 @@ class TokenizerConfig:
     """How text becomes pieces.
 
     Args:
-        kind: str. Name of the tokenizer.
-        vocabulary_size: int >= 8. Number of pieces, special ones included.
+        kind: "sentencepiece" or "word".
+        vocabulary_size: int >= 8. Number of pieces, special ones included; of words, the most that are kept.
         model_type: "unigram", the only one that the tokenizer learns.
         character_coverage: float in (0, 1]. Share of characters that get a piece of their own.
-        options: dict. What else the tokenizer of this kind is built with.
+        options: dict. What else `train` of this tokenizer takes, such as `min_count` of words.
     """
 
     kind: str = "sentencepiece"
@@ -56,6 +56,7 @@ class DataConfig:
         skip_bad: bool. Skip and count bad lines instead of stopping.
         source: str. What the data is and where a user gets it.
         license: str. The licence of the data, as it is shown with the model.
+        vectors: dict. Files of word vectors from which embeddings start: "source" or "target" → path.
         split: dict. How the files were split into train, valid and test.
         options: dict. What else the preparation of the data wants.
     """
@@ -68,8 +69,14 @@ class DataConfig:
     skip_bad: bool = False
     source: str = ""
     license: str = ""
+    vectors: dict = field(default_factory=dict)
     split: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        for side, path in self.vectors.items():
+            named = side in ("source", "target") and isinstance(path, str)
+            check(named, "data.vectors", self.vectors, "paths of files under source and target")
 
 
 @dataclass(frozen=True)
@@ -317,7 +324,8 @@ class Recipe:
         parts = {
             part: tuple(Path(path).name for path in getattr(self.data, part)) for part in ("train", "valid", "test")
         }
-        return replace(self, data=replace(self.data, **parts))
+        vectors = {side: Path(path).name for side, path in self.data.vectors.items()}
+        return replace(self, data=replace(self.data, vectors=vectors, **parts))
 
     def identity(self) -> dict[str, str]:
         """Hashes of what a training cannot change when it continues: the model, and the data with its order."""
@@ -325,6 +333,8 @@ class Recipe:
         order = [training.seed, training.batch_tokens, training.batch_size, training.max_length, training.accumulate]
         model = [self.family, self.model, configuration.to_dict(self.tokenizer)]
         data = configuration.to_dict(self.without_folders().data)
+        if not data["vectors"]:  # so that trainings from before there were any continue
+            del data["vectors"]
         return {"model": _digest(model), "data": _digest([data, order])}
 
 

@@ -12,6 +12,8 @@ import keras
 import tensorflow as tf
 
 from keras_attention.models import family_class
+from keras_attention.text import WordVectors
+from keras_attention.text.tokenizers import load_tokenizer, tokenizer_class
 from keras_attention.training.devices import role
 from keras_attention.training.readers import BadLines, DataError, read_examples
 from keras_attention.training.recipe import Recipe
@@ -57,7 +59,7 @@ def train(
     }
     strategy = strategy or tf.distribute.get_strategy()
     own_folder = run_folder / "tokenizer"
-    earlier = kind.tokenizer_class.load(own_folder) if resume and own_folder.is_dir() else None
+    earlier = load_tokenizer(own_folder) if resume and own_folder.is_dir() else None
     if earlier is not None and tokenizer_folder is None:
         tokenizer = earlier
     else:
@@ -86,7 +88,24 @@ def build_model(recipe: Recipe, tokenizer) -> keras.Model:
         )
     keras.utils.set_random_seed(recipe.training.seed)
     config = kind.config_class.from_dict({**recipe.model, "vocabulary_size": tokenizer.vocabulary_size})
-    return kind(config, tokenizer, dtype=recipe.training.precision)
+    model = kind(config, tokenizer, dtype=recipe.training.precision)
+    _set_vectors(model, recipe)
+    return model
+
+
+def _set_vectors(model, recipe):
+    """Starts embeddings from the files that `data.vectors` names, and says how many words were found."""
+    for side, path in recipe.data.vectors.items():
+        if not hasattr(model, "set_word_vectors"):
+            raise ValueError(f"`data.vectors` names {path}, but a {recipe.family} model takes none. Leave it out.")
+        vectors = WordVectors.load(path, dimensions=model.config.embedding_dim)
+        found = model.set_word_vectors(vectors, side)
+        if not found:
+            raise ValueError(
+                f"None of the {model.tokenizer.vocabulary_size} words of the vocabulary is in {path}. Expected vectors "
+                "of the same language and spelling; choose others."
+            )
+        logger.warning("%d of %d words have a vector in %s.", found, model.tokenizer.vocabulary_size, path)
 
 
 def _read(recipe, kind, part, paths):
@@ -120,9 +139,13 @@ def _keep(tokenizer, folder):
 def _tokenizer(recipe, kind, examples, folder):
     """The tokenizer in `folder`, or a new one learnt from all text columns of the training examples."""
     if folder is not None:
-        return kind.tokenizer_class.load(folder)
+        return load_tokenizer(folder)
     config = recipe.tokenizer
     texts = [example[column] for example in examples for column in kind.columns]
-    return kind.tokenizer_class.train(
-        texts, config.vocabulary_size, character_coverage=config.character_coverage, **config.options
-    )
+    options = dict(config.options)
+    if config.kind == "sentencepiece" or config.character_coverage != 1:  # words have no share of characters
+        options["character_coverage"] = config.character_coverage
+    try:
+        return tokenizer_class(config.kind).train(texts, config.vocabulary_size, **options)
+    except TypeError as error:
+        raise ValueError(f"`tokenizer` does not fit the kind {config.kind!r}: {error}. Correct the recipe.") from error

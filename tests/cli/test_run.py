@@ -40,6 +40,60 @@ def test_the_options_reach_the_search(call, loaded):
     assert call("run", "tiny", TEXT).out == loaded.run(TEXT).output + "\n"
 
 
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        (
+            ["--beam", 2, "--coverage-penalty", 0.4, "--min-length", 4, "--no-repeat-ngram", 2],
+            {"beam_size": 2, "coverage_penalty": 0.4, "min_length": 4, "no_repeat_ngram": 2},
+        ),
+        (
+            ["--temperature", 1.5, "--top-k", 40, "--top-p", 0.9, "--seed", 3, "--n-best", 2],
+            {"temperature": 1.5, "top_k": 40, "top_p": 0.9, "seed": 3, "n_best": 2},
+        ),
+    ],
+    ids=["searched", "drawn"],
+)
+def test_all_options_of_the_search_have_a_flag(call, loaded, flags, options):
+    done = call("run", "tiny", TEXT, OTHER, *flags, "--json")
+    found, wanted = [json.loads(line) for line in done.out.splitlines()], loaded.run([TEXT, OTHER], **options)
+    assert [one["output"] for one in found] == [one.output for one in wanted]
+    assert [one["score"] for one in found] == pytest.approx([one.score for one in wanted])
+    assert [one["output"] for one in found] != [one.output for one in loaded.run([TEXT, OTHER], beam_size=2)]
+
+
+def test_every_search_option_is_a_flag():
+    from dataclasses import fields
+
+    from keras_attention.cli.search_flags import SearchFlags
+    from keras_attention.models.search_options import SearchOptions
+
+    assert {one.name for one in fields(SearchFlags)} == {one.name for one in fields(SearchOptions)} - {"attention"}
+
+
+def test_a_given_output_is_scored(call, loaded):
+    done = call("run", "tiny", TEXT, "--target", "Il pleut.", "--json", "--length-penalty", 0)
+    (values,) = [json.loads(line) for line in done.out.splitlines()]
+    ids = [loaded.vectorize({"source": TEXT, "target": "Il pleut."})[name] for name in ("source", "target")]
+    assert values["output"] == "Il pleut."
+    assert values["score"] == pytest.approx(
+        float(loaded.force(*(np.array([one], np.int32) for one in ids)).log_probability[0, 0])
+    )
+    assert values["attention"][0]["rows"] == loaded.tokenizer.tokens(ids[1])
+
+
+def test_given_outputs_of_a_file_stay_beside_their_inputs(call, loaded, tmp_path):
+    (tmp_path / "in.txt").write_text(f"{TEXT}\n\n{OTHER}\n")
+    (tmp_path / "out.txt").write_text("Il pleut.\n\nElle ne sait pas.\n")
+    done = call("run", "x", "--file", tmp_path / "in.txt", "--targets", tmp_path / "out.txt")
+    assert done.out == "Il pleut.\n\nElle ne sait pas.\n"
+    assert "1 empty line gave empty output" in done.err
+    (tmp_path / "out.txt").write_text("Il pleut.\n\n\n")
+    done = call("run", "x", "--file", tmp_path / "in.txt", "--targets", tmp_path / "out.txt")
+    assert (done.status, done.out) == (1, "")
+    assert re.search(r"out\.txt:3 is empty. Expected the output of .*in\.txt:3", done.err)
+
+
 def test_json_has_all_that_was_found(call, loaded):
     done = call("run", "tiny", TEXT, OTHER, "--beam", 3, "--n-best", 2, "--json")
     found = [json.loads(line) for line in done.out.splitlines()]
@@ -182,6 +236,20 @@ def test_every_line_has_its_output_line(loaded, tmp_path, lines, ended):
         (["Hi.", "--beam", "0"], 2, "run: Invalid value for '--beam': .*1"),
         (["Hi.", "--beam", "2", "--n-best", "3"], 2, "run: --n-best 3 is more than --beam 2"),
         (["Hi.", "--length-penalty", "inf"], 2, "run: --length-penalty inf is not a finite number"),
+        (["Hi.", "--coverage-penalty", "inf"], 2, "run: --coverage-penalty inf is not a finite number"),
+        (["Hi.", "--top-k", "4"], 2, "run: --top-k is for outputs that are drawn. Give --temperature too"),
+        (["Hi.", "--seed", "4"], 2, "run: --seed is for outputs that are drawn"),
+        (["Hi.", "--temperature", "0"], 2, "run: --temperature 0.0 must be above 0"),
+        (["Hi.", "--temperature", "1", "--top-p", "1.5"], 2, r"run: --top-p 1\.5 is no share of probability"),
+        (["Hi.", "--temperature", "1", "--beam", "2"], 2, "run: --temperature draws, --beam 2 searches"),
+        (["Hi.", "--min-length", "9", "--max-length", "9"], 2, "run: --min-length 9 must be less than --max-length 9"),
+        (["Hi.", "--target", "A.", "--beam", "2"], 2, "run: --beam is of a search, but --target gives the output"),
+        (["Hi.", "--target", "A.", "--n-best", "2", "--beam", "2"], 2, "run: --beam is of a search"),
+        (["Hi.", "--targets", "{in}"], 2, "run: --target goes with TEXT, --targets with --file"),
+        (["--file", "{in}", "--target", "A."], 2, "run: --target goes with TEXT, --targets with --file"),
+        (["Hi.", "Ho.", "--target", "A."], 1, "There are 2 inputs and 1 outputs to score"),
+        (["Hi.", "--target", " "], 1, "--target is empty. Expected at least one word"),
+        (["--file", "{in}", "--targets", "{tmp}/none.txt"], 1, r".*none\.txt: no such file"),
         (["Hi.", "--colour"], 2, "run: No such option: --colour"),
         (["Hi.", "--json", "--attention", "-"], 2, "run: --json and --attention - both want stdout"),
         (["Hi.", "--attention", "map.gif"], 2, r"run: --attention 'map\.gif' must end in \.png"),
@@ -210,6 +278,8 @@ def test_what_is_wrong_is_found_before_the_model_is_loaded(call, not_loaded, tmp
     [
         ([LONG], "TEXT: The source has .* pieces"),
         ([TEXT, "--beam", "100"], "`beam_size` must be an int from 1 to 80"),
+        ([TEXT, "--replace-unknown"], "`replace_unknown` copies words of the input, but the vocabulary"),
+        ([TEXT, "--target", LONG], "TEXT: The target has .* pieces"),
     ],
 )
 def test_what_only_the_model_can_tell_is_one_line_too(call, loaded, arguments, message):
