@@ -12,6 +12,7 @@ from pathlib import Path
 METADATA_SHA256: dict[str, str] = {
     "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
     "nmt_luong.multi30k": "bdfd952f764ebe88626dcb0767097365a9f6dace32b1330984f6a854c5535207",
+    "nmt_transformer": "4288e65283ccd4be3aed2ae72b5c8b8fe40410fb9380d83fbda34ceed108c04f",
 }
 
 
