@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keras_attention.training.readers import DataError, Limits, PathLike, _cut, _name, read_lines
+from keras_attention.training.readers import DataError, Limits, PathLike, _cut, read_each
 
 _LIMITS = Limits()
 _NUMBERED = re.compile(r"(\d+) (.*)")
@@ -34,11 +34,7 @@ def read_babi(paths: PathLike | Sequence[PathLike], *, limits: Limits = _LIMITS)
         >>> next(read_babi("qa1_single-supporting-fact_train.txt.gz"))     # doctest: +SKIP
         {'story': ['Mary moved to the bathroom.', 'John went to the hallway.'], 'question': 'Where is Mary?', …}
     """
-    files = [paths] if isinstance(paths, PathLike) else list(paths)
-    if not files:
-        raise ValueError("Expected at least one path. Received none.")
-    streams = [(file, read_lines(file, limits=limits)) for file in files]  # looks for all files at the call
-    return (example for file, lines in streams for example in _examples(_name(file), lines))
+    return read_each(paths, _examples, limits)
 
 
 def _examples(name: str, lines: Iterator[str]) -> Iterator[dict[str, Any]]:

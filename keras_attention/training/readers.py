@@ -9,7 +9,7 @@ import gzip
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -133,6 +133,17 @@ def read_lines(
     _check_file(path)
     skipped = (bad_lines if bad_lines is not None else BadLines()) if skip_bad else None
     return _accept((item for _, item in _lines(path, limits)), skipped)
+
+
+def read_each(
+    paths: PathLike | Sequence[PathLike], examples: Callable[[str, Iterator[str]], Iterator], limits: Limits
+) -> Iterator:
+    """`examples(name, lines)` of each file, one after the other; all files are looked for at the call."""
+    files = [paths] if isinstance(paths, PathLike) else list(paths)
+    if not files:
+        raise ValueError("Expected at least one path. Received none.")
+    streams = [(_name(file), read_lines(file, limits=limits)) for file in files]
+    return (example for name, lines in streams for example in examples(name, lines))
 
 
 def _accept(items: Iterable, skipped: BadLines | None) -> Iterator:

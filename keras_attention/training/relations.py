@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from keras_attention.training.readers import DataError, Limits, PathLike, _cut, _name, read_lines
+from keras_attention.training.readers import DataError, Limits, PathLike, _cut, read_each
 from keras_attention.training.tag_metrics import RELATIONS
 
 __all__ = ["parse_relation", "read_relations"]
@@ -89,11 +89,7 @@ def read_relations(paths: PathLike | Sequence[PathLike], *, limits: Limits = _LI
     Raises:
         DataError: a missing or damaged file, a sentence that is not numbered or wrongly marked, an unknown relation.
     """
-    files = [paths] if isinstance(paths, PathLike) else list(paths)
-    if not files:
-        raise ValueError("Expected at least one path. Received none.")
-    streams = [(file, read_lines(file, limits=limits)) for file in files]  # looks for all files at the call
-    return (example for file, lines in streams for example in _examples(_name(file), lines))
+    return read_each(paths, _examples, limits)
 
 
 def _examples(name: str, lines: Iterator[str]) -> Iterator[dict[str, Any]]:

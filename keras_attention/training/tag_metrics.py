@@ -6,7 +6,8 @@ import collections
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-SCHEMES = {"BIO": "BI", "IOB1": "BI", "IOBES": "BIES"}
+from keras_attention.layers.tag_constraints import SCHEMES, split_tag
+
 _NAMES = (
     "Cause-Effect",
     "Component-Whole",
@@ -46,7 +47,7 @@ def span_scores(gold: Tags, predicted: Tags, scheme: str | None = None) -> dict[
     """
     if scheme is not None and scheme not in SCHEMES:
         raise ValueError(f"Unknown scheme {scheme!r}. Expected one of {', '.join(SCHEMES)}, or None for conlleval's.")
-    _check_tags(gold, predicted, SCHEMES.get(scheme or "IOBES", ""))
+    _check_tags(gold, predicted, scheme or "IOBES")
     return _set_scores(*(_seqeval_spans(one, scheme) for one in (gold, predicted)))
 
 
@@ -65,7 +66,7 @@ def srl_scores(gold: Tags, predicted: Tags) -> dict[str, Any]:
     Raises:
         ValueError: unequal numbers of predicates or words, or a tag that is not BIO.
     """
-    _check_tags(gold, predicted, SCHEMES["BIO"])
+    _check_tags(gold, predicted, "BIO")
     return _set_scores(*(_arguments(one) for one in (gold, predicted)))
 
 
@@ -136,13 +137,10 @@ def _check_lengths(gold: Tags, predicted: Tags) -> None:
             )
 
 
-def _check_tags(gold: Tags, predicted: Tags, prefixes: str) -> None:
+def _check_tags(gold: Tags, predicted: Tags, scheme: str) -> None:
     _check_lengths(gold, predicted)
-    for tag in {tag for tags in (*gold, *predicted) for tag in tags} - {"O"}:
-        if len(tag) < 3 or tag[1] != "-" or tag[0] not in prefixes:
-            raise ValueError(
-                f"{tag!r} is no tag of a span. Expected 'O', or one of {', '.join(prefixes)} before '-' and a type."
-            )
+    for tag in {tag for tags in (*gold, *predicted) for tag in tags}:
+        split_tag(tag, scheme)
 
 
 def _seqeval_spans(sentences: Tags, scheme: str | None) -> set[tuple[str, Hashable]]:

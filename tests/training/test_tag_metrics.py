@@ -132,9 +132,9 @@ def test_what_does_not_fit_is_refused(score):
 
 
 def test_tags_that_are_none_are_refused():
-    with pytest.raises(ValueError, match="'PER' is no tag of a span"):
+    with pytest.raises(ValueError, match="'PER' is no tag of the scheme"):
         span_scores([["O"]], [["PER"]])
-    with pytest.raises(ValueError, match="'S-PER' is no tag of a span. Expected 'O', or one of B, I before"):
+    with pytest.raises(ValueError, match="'S-PER' is no tag of the scheme BIO. Expected 'O', or one of B, I before"):
         span_scores([["S-PER"]], [["O"]], "BIO")
     with pytest.raises(ValueError, match="'E-A0' is no tag"):
         srl_scores([["E-A0"]], [["O"]])
