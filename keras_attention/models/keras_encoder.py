@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_attention.models.layer_mix import LayerMix
+from keras_attention.models.sequences import masked_mean
 
 __all__ = ["KerasEncoder"]
 
@@ -85,10 +86,7 @@ class KerasEncoder(keras.layers.Layer):
     def call(self, inputs, mask=None, training=None):
         states = [ops.cast(one, self.compute_dtype) for one in self._states(inputs, training)]
         values = states[0] if self.mix is None else self.mix(states)
-        keep = ops.expand_dims(ops.cast(mask, values.dtype), -1)
-        # `where`, since padding may hold anything
-        total = ops.sum(ops.where(keep > 0, values, ops.zeros_like(values)), axis=1)
-        mean = total / ops.maximum(ops.sum(keep, axis=1), 1)
+        mean = masked_mean(values, mask)
         return values, [[bridge(mean) for bridge in layer] for layer in self.bridges]
 
     def compute_mask(self, inputs, previous_mask):

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_attention.models.cell_stack import CellStack
 from keras_attention.models.scan import scan
+from keras_attention.models.sequences import masked_mean
 
 __all__ = ["CONTEXTS", "WIRINGS", "PlainDecoder"]
 
@@ -82,9 +83,7 @@ class PlainDecoder(keras.layers.Layer):
             return states[-1][0]
         if self.context == "projected_last":
             return self.context_projection(states[-1][0])
-        keep = ops.expand_dims(ops.cast(mask, values.dtype), -1)
-        total = ops.sum(values * keep, axis=1)
-        return self.context_projection(total / ops.maximum(ops.sum(keep, axis=1), 1))
+        return self.context_projection(masked_mean(values, mask))
 
     def initial_state(self, encoder_states, context, training=None):
         """Everything a step carries, B first: the cells' states, and the share of c in every gate."""

@@ -1,10 +1,11 @@
-"""Padded batches of sequences of different length, for running a model."""
+"""Sequences of different length: padded batches of them, and the mean over what is no padding."""
 
 from __future__ import annotations
 
 import numpy as np
+from keras import ops
 
-__all__ = ["budget_batches", "pad_rows"]
+__all__ = ["budget_batches", "masked_mean", "pad_rows"]
 
 
 def budget_batches(lengths: list[int], budget: int) -> list[list[int]]:
@@ -22,6 +23,15 @@ def budget_batches(lengths: list[int], budget: int) -> list[list[int]]:
         else:
             batches.append([place])
     return batches
+
+
+def masked_mean(values, mask):
+    """values (B, T, D), mask bool (B, T) → mean over the kept places (B, D), 0 where there is none. Padding may hold
+    anything.
+    """
+    keep = ops.expand_dims(mask, -1)
+    total = ops.sum(ops.where(keep, values, ops.zeros_like(values)), axis=1)
+    return total / ops.maximum(ops.sum(ops.cast(keep, values.dtype), axis=1), 1)
 
 
 def pad_rows(rows: list[list[int]], pad_id: int = 0) -> np.ndarray:

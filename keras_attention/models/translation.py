@@ -27,7 +27,6 @@ class TranslationModel(SequenceToSequence):
     Args:
         config: `TranslationConfig` or the dict of one.
         tokenizer: `SentencePieceTokenizer` or `WordTokenizer`; only needed by what reads or writes text.
-
         encoder: `keras.Model`, ids int32 (B, Tv) → states (B, Tv, D) or a list of them, layer by layer, of which the
             decoder reads a learnt mix; see `KerasEncoder`. It takes the place of the model's own encoder and its
             embeddings: bidirectional and source_embeddings then say nothing. Such a model trains with `fit` and saves
