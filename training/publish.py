@@ -6,8 +6,8 @@
 The search settings are chosen on the validation split, among a few beam sizes and length penalties; the test splits
 only report, the first of them in the headline. The card's prose stands in `training/cards/<entry>.md`: a YAML head
 (description, weights_license, test_set, samples, picture), then Markdown with `{names}` of what is measured here;
-beside it, in `<entry>.LICENSE`, the licence of the weights. Where many entries share their prose the head names it
-(`body: multi30k`, for `_multi30k.md` and `_multi30k.LICENSE`) and adds what is its own (`summary`). With
+beside it, in `<entry>.LICENSE`, the licence of the weights. Where many entries share theirs the head names it
+(`shared: multi30k`, for `_multi30k.md` and `_multi30k.LICENSE`) and adds what is its own (`summary`). With
 `tokenized: de` in the head the headline is lowercased tokenised BLEU in that language.
 Afterwards `python -m keras_attention.preset_hashes` records the new hashes.
 """
@@ -61,27 +61,74 @@ def best_search(model, path, language):
     return *smallest_good, found
 
 
+def read_card(path):
+    """Head and body of a card."""
+    _, head, body = path.read_text("utf-8").split("---\n", 2)
+    return yaml.safe_load(head), body
+
+
 def card_parts(entry):
-    """Head, body and licence of a card."""
-    _, head, body = (HERE / "cards" / f"{entry}.md").read_text("utf-8").split("---\n", 2)
-    head = yaml.safe_load(head)
-    shared = head.get("body")
-    if shared is not None:
-        body = (HERE / "cards" / f"_{shared}.md").read_text("utf-8")
-    return head, body, HERE / "cards" / (f"{entry}.LICENSE" if shared is None else f"_{shared}.LICENSE")
+    """Head, body and licence of an entry's card, with what it shares with others filled in."""
+    cards = HERE / "cards"
+    head, body = read_card(cards / f"{entry}.md")
+    if "shared" not in head:
+        return head, body, cards / f"{entry}.LICENSE"
+    common, body = read_card(cards / f"_{head['shared']}.md")
+    return {**common, **head}, body, cards / f"_{head['shared']}.LICENSE"
 
 
 def row(name, scores):
     """A row of the card's table of figures."""
-    return (
-        f"| {name} | {scores.get('tokenized_bleu', scores['bleu']):.2f} | {scores['bleu']:.2f} | {scores['chrf']:.2f} |"
-    )
+    figures = (scores.get("tokenized_bleu", scores["bleu"]), scores["bleu"], scores["chrf"])
+    return f"| {name} | " + " | ".join(f"{figure:.2f}" for figure in figures) + " |"
 
 
 def named_path(text):
     """NAME=FILE, or FILE, whose name is "test"."""
     name, _, path = text.rpartition("=")
     return name or "test", Path(path)
+
+
+def measured(model, valid, tests, language, run):
+    """Chooses the search, which becomes the model's, and scores all splits: name → scores, the headline's first."""
+    beam_size, penalty, found = best_search(model, valid, language)
+    model.config = dataclasses.replace(model.config, beam_size=beam_size, length_penalty=penalty)
+    scores = {}
+    for name, path in tests:
+        scores[name], outputs = scored(model, path, language)
+        (run / f"{name}.outputs.txt").write_text("".join(line + "\n" for line in outputs), "utf-8")
+    first, path = tests[0]
+    scores[f"{first}_greedy"], _ = scored(model, path, language, beam_size=1)
+    scores["validation"] = found[beam_size, penalty]
+    return scores
+
+
+def facts(entry, head, model, scores, picture):
+    """What the body of a card may name."""
+    training, recipe = model.metadata["training"], model.metadata["recipe"]
+    test, greedy, validation = next(iter(scores.values())), *list(scores.values())[-2:]
+    outputs = zip(head["samples"], model.run(head["samples"]), strict=True)
+    shown = "![What each piece looked at](attention.png)" if picture.attention else "It has no attention to show."
+    return {
+        **{name: f"{test[name]:.1f}" for name in ("bleu", "chrf")},
+        "entry": entry,
+        "summary": head.get("summary", ""),
+        "picture": shown,
+        "greedy_bleu": f"{greedy['bleu']:.1f}",
+        "validation_bleu": f"{validation['bleu']:.1f}",
+        "splits": "\n".join(row(name.replace("_", ", "), one) for name, one in scores.items()),
+        "signature": test["bleu_signature"],
+        "chrf_signature": test["chrf_signature"],
+        "tokenized_signature": test.get("tokenized_bleu_signature", ""),
+        "beam_size": model.config.beam_size,
+        "length_penalty": model.config.length_penalty,
+        "parameters": f"{model.metadata['parameters'] / 1e6:.1f} M",
+        "minutes": f"{training['minutes']:.0f}",
+        "steps": f"{training['steps']:,}",
+        "tokens": f"{training['target_tokens'] / 1e6:.1f} M",
+        "seed": recipe["training"]["seed"],
+        "samples": "\n".join(f"| {text} | {one.output} |" for text, one in outputs),
+    }
 
 
 def main():
@@ -95,76 +142,32 @@ def main():
     head, body, licence = card_parts(options.entry)
     language = head.get("tokenized")
     model = zoo.load(options.run)
-    beam_size, penalty, validation = best_search(model, options.valid, language)
-    model.config = dataclasses.replace(model.config, beam_size=beam_size, length_penalty=penalty)
-    tests = {}
-    for name, path in options.test:
-        tests[name], outputs = scored(model, path, language)
-        (options.run / f"{name}.outputs.txt").write_text("".join(line + "\n" for line in outputs), "utf-8")
-    first, path = options.test[0]
-    test = tests[first]
-    greedy, _ = scored(model, path, language, beam_size=1)
+    scores = measured(model, options.valid, options.test, language, options.run)
     headline = "BLEU {bleu:.1f}" if language is None else "BLEU {tokenized_bleu:.1f} lowercased, tokenised"
-    trained = model.metadata
     metadata = {
         "task": model.task,
-        "description": head["description"],
-        "weights_license": head["weights_license"],
-        "headline": f"{headline.format(**test)} ({head['test_set']})",
-        "samples": head["samples"],
-        "scores": {**tests, f"{first}_greedy": greedy, "validation": validation[beam_size, penalty]},
-        "search": {"beam_size": beam_size, "length_penalty": penalty, "chosen_on": "validation"},
-        "training": trained["training"],
-        "recipe": trained["recipe"],
+        **{name: head[name] for name in ("description", "weights_license", "samples")},
+        "headline": f"{headline.format(**next(iter(scores.values())))} ({head['test_set']})",
+        "scores": scores,
+        "search": {
+            "beam_size": model.config.beam_size,
+            "length_penalty": model.config.length_penalty,
+            "chosen_on": "validation",
+        },
+        **{name: model.metadata[name] for name in ("training", "recipe")},
     }
     folder = zoo.save(model, options.zoo / options.entry, metadata)
     model = zoo.load(folder)
     picture = model.run(head["picture"])
     if picture.attention:  # a model without attention has none to draw
         picture.attention[0].plot(folder / "attention.png", title=picture.output)
-    size = (folder / "model.safetensors").stat().st_size / 2**20
-    splits = {
-        **{f"{name}, beam {beam_size}, length penalty {penalty}": scores for name, scores in tests.items()},
-        f"{first}, greedy": greedy,
-        "validation, same beam": validation[beam_size, penalty],
-    }
-    facts = {
-        **{name: f"{test[name]:.1f}" for name in ("bleu", "chrf")},
-        "entry": options.entry,
-        "summary": head.get("summary", ""),
-        "picture_text": "![What each piece looked at](attention.png)"
-        if picture.attention
-        else "It has no attention to show.",
-        "greedy_bleu": f"{greedy['bleu']:.1f}",
-        "validation_bleu": f"{validation[beam_size, penalty]['bleu']:.1f}",
-        "splits": "\n".join(
-            "| {} | {:.2f} | {bleu:.2f} | {chrf:.2f} |".format(
-                name, scores.get("tokenized_bleu", scores["bleu"]), **scores
-            )
-            for name, scores in splits.items()
-        ),
-        "signature": test["bleu_signature"],
-        "chrf_signature": test["chrf_signature"],
-        "tokenized_signature": test.get("tokenized_bleu_signature", ""),
-        "beam_size": beam_size,
-        "length_penalty": penalty,
-        "parameters": f"{model.metadata['parameters'] / 1e6:.1f} M",
-        "size": f"{size:.1f} MiB",
-        "minutes": f"{trained['training']['minutes']:.0f}",
-        "steps": f"{trained['training']['steps']:,}",
-        "tokens": f"{trained['training']['target_tokens'] / 1e6:.1f} M",
-        "seed": trained["recipe"]["training"]["seed"],
-        "samples": "\n".join(
-            f"| {text} | {one.output} |" for text, one in zip(head["samples"], model.run(head["samples"]), strict=True)
-        ),
-    }
+    size = f"{(folder / 'model.safetensors').stat().st_size / 2**20:.1f} MiB"
+    named = facts(options.entry, head, model, scores, picture)
     shutil.copyfile(licence, folder / "LICENSE")
-    (folder / "README.md").write_text(body.lstrip("\n").format(**facts), "utf-8")
-    print(f"{folder}: {metadata['headline']}, weights {size:.1f} MiB")
-    for name, scores in splits.items():
-        print(
-            f"  {name}: " + "  ".join(f"{key} {value:.2f}" for key, value in scores.items() if isinstance(value, float))
-        )
+    (folder / "README.md").write_text(body.lstrip("\n").format(size=size, **named), "utf-8")
+    print(f"{folder}: {metadata['headline']}, weights {size}")
+    for name, one in scores.items():
+        print(f"  {name}: " + "  ".join(f"{key} {value:.2f}" for key, value in one.items() if isinstance(value, float)))
 
 
 if __name__ == "__main__":
