@@ -9,7 +9,7 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 # Pages whose examples stand on their own, how many they have, and the picture that they draw.
 PAGES = {
-    "docs/layers.md": (2, None),
+    "docs/layers.md": (3, None),
     "docs/soft_attention.md": (1, "soft_attention.png"),
     "docs/local_attention.md": (1, "local_attention.png"),
     "docs/hard_attention.md": (1, "hard_attention.png"),
