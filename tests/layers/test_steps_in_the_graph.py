@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import keras
 import pytest
-import tensorflow as tf
 
 from keras_attention import layers
 from tests.backends import BACKEND
@@ -27,6 +27,8 @@ STEPPING = {
 
 def key_products(function, *arguments):
     """The products of a graph that give a vector for each place: names of those ops."""
+    import tensorflow as tf  # the other backends run without it
+
     widths = {UNITS, QUERY, VALUE}
     found = []
     for op in tf.function(function).get_concrete_function(*arguments).graph.get_operations():
@@ -40,7 +42,7 @@ def key_products(function, *arguments):
 @pytest.mark.parametrize("name", STEPPING)
 def test_a_step_projects_no_keys(name):
     layer = STEPPING[name]()
-    query, value = tf.ones((BATCH, QUERY)), tf.ones((BATCH, PLACES, VALUE))
+    query, value = keras.ops.ones((BATCH, QUERY)), keras.ops.ones((BATCH, PLACES, VALUE))
     layer([query[:, None], value])
     assert len(key_products(layer.prepare, value)) == 1
     prepared = layer.prepare(value)
@@ -49,7 +51,7 @@ def test_a_step_projects_no_keys(name):
 
 def test_a_step_of_local_attention_with_a_general_score_projects_its_query_instead():
     layer = layers.LocalAttention(2, score="general")
-    query, value = tf.ones((BATCH, QUERY)), tf.ones((BATCH, PLACES, VALUE))
+    query, value = keras.ops.ones((BATCH, QUERY)), keras.ops.ones((BATCH, PLACES, VALUE))
     layer([query[:, None], value])
     assert key_products(layer.prepare, value) == []
     prepared = layer.prepare(value)
