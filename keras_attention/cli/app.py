@@ -128,7 +128,11 @@ def show_card(entry: EntryName) -> None:
 def run_model(
     entry: EntryName,
     texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Inputs, each in quotes.")] = None,
+    second: Annotated[
+        list[str] | None, typer.Option("--with", metavar="TEXT", help="What the model reads besides, for each TEXT.")
+    ] = None,
     file: Annotated[str | None, typer.Option(metavar="F|-", help="File of one input a line; - is stdin.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="All of the file is one input, such as a document.")] = False,
     out: Annotated[str | None, typer.Option(metavar="F", help="File for the output, written in one piece.")] = None,
     beam: Beam = None,
     n_best: Annotated[int, typer.Option(min=1, help="How many outputs of each input, with their scores.")] = 1,
@@ -178,7 +182,14 @@ def run_model(
     if (target and file is not None) or (targets is not None and texts):
         raise Misuse("run: --target goes with TEXT, --targets with --file. Give the outputs as the inputs are given.")
     flags.check_given(target or targets or ())
-    inputs = running.from_file(file, skip_bad) if file is not None else running.from_arguments(texts)
+    if (whole or second) and (bool(second) == bool(file) or whole == bool(texts)):
+        raise Misuse("run: --with goes with TEXT, --whole with --file. Give each beside its own.")
+    if whole:
+        inputs = running.from_whole(file)
+    else:
+        inputs = running.from_file(file, skip_bad) if file is not None else running.from_arguments(texts)
+    if second:
+        inputs = running.with_second(inputs, second)
     if target or targets is not None:
         inputs = running.with_targets(inputs, target, targets)
     pictures = running.map_paths(attention, len(inputs))
@@ -243,6 +254,7 @@ def evaluate_model(
         list[str] | None, typer.Option(metavar="F", help="One reference a line; may be repeated.")
     ] = None,
     columns: Annotated[str, typer.Option(metavar="A,B", help="Columns of the data; default: those of the model.")] = "",
+    format: Annotated[str, typer.Option(help="Format of the data; default: the recipe's, or by the suffix.")] = "",
     beam: Beam = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many inputs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
@@ -255,9 +267,14 @@ def evaluate_model(
     pairs = evaluation.read_parallel(data[0], references) if references else None
     model = tensorflow_models.load(entry)
     names = [name.strip() for name in columns.split(",")] if columns else []
-    sources, targets = pairs or evaluation.read_columns(data, model, names)
-    options = {"attention": False} | ({"beam_size": beam} if beam is not None else {})
-    scores = evaluation.scores(model, sources[:limit], targets[:limit], options)
+    options = {} if beam is None else {"beam_size": beam}
+    if model.generates:
+        sources, targets = pairs or evaluation.read_columns(data, model, names)
+        scores = evaluation.scores(model, sources[:limit], targets[:limit], {"attention": False, **options})
+    elif pairs or options:
+        raise Misuse(f"evaluate: --references and --beam are for models that write text, not for {model.task}.")
+    else:
+        scores = evaluation.task_scores(model, data, names, format, limit)
     if as_json:
         print(json.dumps(scores, ensure_ascii=False))
     else:
@@ -276,7 +293,9 @@ def export_model(
     out: Annotated[Path, typer.Option(metavar="PATH", help="File, or folder for saved_model.")],
     signature: Annotated[Signature | None, typer.Option(help="What it reads; saved_model: text has ids too.")] = None,
     quantize: Annotated[Quantization | None, typer.Option(help="Store the weights in fewer bits (tflite).")] = None,
-    beam: Annotated[int, typer.Option(min=1, help="Hypotheses of the search; 1 is greedy.")] = 1,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses of the search; 1 is greedy, and the default.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as a JSON object.")] = False,
 ) -> None:
     """Write a model in a format that runs without this library."""
@@ -295,12 +314,13 @@ def export_model(
     model = tensorflow_models.load(entry)
     from keras_attention import export
 
+    options = {} if beam is None else {"beam_size": beam}
     try:
         if to is Format.TFLITE:
-            report = export.to_tflite(model, out, quantize=quantize and quantize.value, beam_size=beam)
+            report = export.to_tflite(model, out, quantize=quantize and quantize.value, **options)
         else:
             wanted = signature.value if signature else "ids" if model.tokenizer is None else "text"
-            report = export.to_saved_model(model, out, signature=wanted, beam_size=beam)
+            report = export.to_saved_model(model, out, signature=wanted, **options)
     except export.ExportError as error:
         raise Failure(str(error)) from error
     print(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else f"{report.path}\n{report.sidecar}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from keras_attention.cli.errors import Failure
-from keras_attention.training import metrics
+from keras_attention.training import metrics, scoring
+from keras_attention.training.formats import read_data
 from keras_attention.training.readers import DataError, read_examples, read_lines
 
 
@@ -42,6 +44,15 @@ def read_parallel(source_path: str, reference_paths: Sequence[str]) -> tuple[lis
             what = "is empty" if not source.strip() else "has no reference"
             raise DataError(f"{source_path}:{number}: the source {what}. Expected text; fill it in or delete the line.")
     return sources, references
+
+
+def task_scores(model, paths: Sequence[str], columns: Sequence[str], format: str, limit: int | None) -> dict[str, Any]:
+    """The scores of a model that writes no text, on files in the format of its recipe or another."""
+    recipe = (getattr(model, "metadata", None) or {}).get("recipe", {}).get("data", {})
+    format = format or recipe.get("format", "")
+    options = recipe.get("options", {}) if format == recipe.get("format", "") else {}
+    examples = read_data(paths, columns=columns or model.columns, format=format, **options)
+    return scoring.evaluate(model, itertools.islice(examples, limit))
 
 
 def scores(

@@ -22,16 +22,34 @@ class Input:
     """One input.
 
     Attributes:
-        text: str.
+        text: str. The first column that the model reads, or a line with all of them, tabs between.
         where: str. What messages call it.
         problem: str. Why the model cannot be asked; "" where it can.
         target: str. An output that is given, to be scored; "" where one is searched for.
+        beside: str. The second column that the model reads, where it is given by itself.
     """
 
     text: str
     where: str
     problem: str = ""
     target: str = ""
+    beside: str = ""
+
+    def columns(self, wanted: Sequence[str]) -> dict[str, str]:
+        """The columns that a model wants.
+
+        Raises:
+            ValueError: there are more or fewer.
+        """
+        if self.beside and len(wanted) < 2:
+            raise ValueError(f"--with is for a second column, and this model reads one, {wanted[0]}. Leave it out.")
+        texts = [self.text, self.beside] if self.beside else self.text.split("\t") if len(wanted) > 1 else [self.text]
+        if len(texts) != len(wanted):
+            raise ValueError(
+                f"this model reads {' and '.join(wanted)}, and {len(texts)} of them is given. Give TEXT and --with "
+                "TEXT, or lines with a tab between them."
+            )
+        return dict(zip(wanted, texts, strict=True))
 
 
 @dataclass
@@ -60,6 +78,34 @@ def from_arguments(texts: Sequence[str], name: str = "TEXT") -> list[Input]:
         if not normalize(one.text):
             raise Failure(f"{one.where} is empty. Expected at least one word; write it in quotes.")
     return inputs
+
+
+def from_whole(file: str) -> list[Input]:
+    """All lines of a file as one input, such as a document.
+
+    Raises:
+        Failure: it is empty.
+        DataError: the file cannot be read.
+    """
+    name = "<stdin>" if file == "-" else file
+    text = "\n".join(read_lines(file))
+    if not normalize(text):
+        raise Failure(f"{name} is empty. Expected at least one word.")
+    return [Input(text, name)]
+
+
+def with_second(inputs: Sequence[Input], texts: Sequence[str]) -> list[Input]:
+    """The inputs with what `--with` gives to each.
+
+    Raises:
+        Failure: there are more or fewer, or one is empty.
+    """
+    found = from_arguments(texts, "--with")
+    if len(found) != len(inputs):
+        raise Failure(
+            f"There are {len(inputs)} inputs and {len(found)} --with. Expected one for each input, in their order."
+        )
+    return [replace(one, beside=other.text) for one, other in zip(inputs, found, strict=True)]
 
 
 def from_file(file: str, skip_bad: bool, warns: bool = True) -> list[Input]:
@@ -97,15 +143,15 @@ def with_targets(inputs: Sequence[Input], texts: Sequence[str] | None, file: str
 
 def checked(model, inputs: Sequence[Input], skip_bad: bool) -> list[Input]:
     """The inputs, with those that the model refuses marked; without `skip_bad` the first of them is an error."""
-    if model.input_columns != 1:
-        columns = ", ".join(model.columns[: model.input_columns])
-        raise Failure(f"This model reads {columns} together, which a line cannot give. Call `run` in Python instead.")
+    wanted = model.columns[: model.input_columns]
+    if model.input_columns > 1 and any(one.target for one in inputs):
+        raise Failure(f"This model reads {' and '.join(wanted)}, and writes no text that --target could give.")
     judged = []
     for one in inputs:
         if not one.problem:
             try:
-                columns = dict(zip(model.columns, (one.text, one.target), strict=False))
-                model.vectorize({column: text for column, text in columns.items() if text})
+                target = {model.columns[-1]: one.target} if one.target else {}
+                model.vectorize(model.as_example(one.columns(wanted)) | target)
             except ValueError as error:
                 if not skip_bad:
                     raise DataError(f"{one.where}: {error}") from error
@@ -127,7 +173,13 @@ def predicted(model, inputs: Sequence[Input], options: dict[str, Any]) -> list:
     asked = [one for one in inputs if not one.problem]
     if any(one.target for one in asked):
         options = {**options, "targets": [one.target for one in asked]}
-    found = iter(model.run([one.text for one in asked], **options))
+    wanted = model.columns[: model.input_columns]
+    try:
+        found = iter(model.run([one.columns(wanted) for one in asked], **options))
+    except TypeError as error:
+        if "has no option" in str(error):
+            raise Misuse(f"run: {error}") from error
+        raise
     return [None if one.problem else next(found) for one in inputs]
 
 
@@ -151,10 +203,15 @@ def map_paths(file: str | None, count: int) -> list[Path | None]:
 def text_lines(prediction, n_best: int) -> Iterator[str]:
     """The output; of several, each with its score before it."""
     if n_best == 1:
-        yield "" if prediction is None else prediction.output
+        yield "" if prediction is None else as_line(prediction.output)
     elif prediction is not None:
         for one in (prediction, *prediction.alternatives):
-            yield f"{one.score:.4f}\t{one.output}"
+            yield f"{one.score:.4f}\t{as_line(one.output)}"
+
+
+def as_line(output) -> str:
+    """An output for people: text as it is, tagged words as word/TAG."""
+    return output if isinstance(output, str) else " ".join("/".join(pair) for pair in output)
 
 
 def json_line(one: Input, prediction) -> str:
@@ -162,7 +219,8 @@ def json_line(one: Input, prediction) -> str:
     found = (
         {"output": "", "score": None, "attention": [], "alternatives": []} if prediction is None else _plain(prediction)
     )
-    return json.dumps({"input": one.text, **found}, ensure_ascii=False)
+    given = {"input": one.text, "with": one.beside} if one.beside else {"input": one.text}
+    return json.dumps({**given, **found}, ensure_ascii=False)
 
 
 def _plain(prediction, with_alternatives: bool = True) -> dict[str, Any]:
@@ -170,6 +228,8 @@ def _plain(prediction, with_alternatives: bool = True) -> dict[str, Any]:
     keys = ("name", "rows", "columns", "weights")
     attention = [{key: one[key] for key in (*keys, *(["axes"] if one["axes"] else []))} for one in maps]
     values = {"output": prediction.output, "score": prediction.score, "attention": attention}
+    if "log_probability" not in prediction.extra and prediction.extra:  # of text, the score says it
+        values["extra"] = prediction.extra
     if with_alternatives:
         values["alternatives"] = [_plain(one, with_alternatives=False) for one in prediction.alternatives]
     return values

@@ -17,33 +17,34 @@ import tensorflow as tf
 from keras_attention.export.report import ExportError
 from keras_attention.models.sequences import pad_rows
 
-__all__ = ["LIMITS", "check", "default_sources", "run_in_fresh_process"]
+__all__ = ["LIMITS", "check", "default_inputs", "run_in_fresh_process"]
 
-# Largest difference of scores (as a share of the score, or of 1) and of weights, by precision. Reduced precision may
-# find other outputs: there the model's own log-probability of what was found may be worse by at most `regret` nats a
-# token, on the mean of the cases.
+Inputs = dict[str, np.ndarray]
+
+# Largest difference of scores, probabilities and weights (as a share of the number, or of 1), by precision. Reduced
+# precision may find other outputs: there the model's own log-probability of what was found may be worse by at most
+# `regret` nats a token or label, on the mean of the cases.
 LIMITS = {
-    "saved_model": {"score": 1e-6, "attention": 1e-6},
-    "float32": {"score": 1e-4, "attention": 1e-4},
+    "saved_model": {"difference": 1e-6},
+    "float32": {"difference": 1e-4},
     "float16": {"regret": 0.02},
     "int8": {"regret": 0.2},
 }
 
 
-def default_sources(model, batch_size=None) -> list[np.ndarray]:
-    """Source ids to check with: the samples of the model's metadata, else ids at random; several lengths, two batch
-    sizes.
+def default_inputs(model, batch_size=None) -> list[Inputs]:
+    """Inputs of `ids` to check with: the samples of the model's metadata, else ids at random; several lengths, two
+    batch sizes.
     """
-    samples = (getattr(model, "metadata", None) or {}).get("samples", [])
-    if samples and model.tokenizer is not None:
-        rows = [model.vectorize({"source": text})["source"] for text in samples]
-    else:
+    rows = [model.vectorize(example) for example in model.sample_inputs()]
+    if not rows:
         random = np.random.default_rng(7)
-        rows = [
-            [*random.integers(4, model.config.vocabulary_size, length).tolist(), model.end_id] for length in (1, 4, 9)
-        ]
-    sources = [pad_rows([row], model.pad_id) for row in rows]
-    return sources if batch_size == 1 else [*sources, pad_rows(rows, model.pad_id)]
+        rows = [model.random_ids(length, random) for length in (1, 4, 9)]
+    names = model.id_columns
+    cases = [{name: pad_rows([row[name]], model.pad_id) for name in names} for row in rows]
+    if batch_size != 1:
+        cases.append({name: pad_rows([row[name] for row in rows], model.pad_id) for name in names})
+    return cases
 
 
 def run_in_fresh_process(kind: str, path: Path, signature: str, cases: dict[str, dict[str, np.ndarray]]):
@@ -85,7 +86,7 @@ def run_in_fresh_process(kind: str, path: Path, signature: str, cases: dict[str,
     return found
 
 
-def check(model, kind: str, path: Path, precision: str, expected, sources: list[np.ndarray]) -> dict[str, Any]:
+def check(model, kind: str, path: Path, precision: str, expected, cases: list[Inputs]) -> dict[str, Any]:
     """Compares the `ids` signature of the file with the model's own function.
 
     Args:
@@ -93,17 +94,19 @@ def check(model, kind: str, path: Path, precision: str, expected, sources: list[
         kind: "saved_model" or "tflite".
         path: the draft of the export.
         precision: a key of `LIMITS`.
-        expected: the function that was exported: source ids → dict.
-        sources: int32 (B, Tv) arrays.
+        expected: the function that was exported: ids → dict.
+        cases: of `default_inputs`.
 
     Returns:
-        what was found: largest differences, share of equal outputs, and the regret for reduced precisions.
+        what was found: the largest difference of each output, the share of rows whose whole numbers (ids, labels) are
+        equal, and the regret for reduced precisions.
 
     Raises:
         ExportError: the file does not run, or is further from the model than `LIMITS` allows.
     """
-    found = run_in_fresh_process(kind, path, "ids", {str(place): {"source": one} for place, one in enumerate(sources)})
-    wanted = [{key: value.numpy() for key, value in expected(tf.constant(source)).items()} for source in sources]
+    found = run_in_fresh_process(kind, path, "ids", {str(place): one for place, one in enumerate(cases)})
+    given = [{name: tf.constant(value) for name, value in one.items()} for one in cases]
+    wanted = [{key: value.numpy() for key, value in expected(*one.values()).items()} for one in given]
     pairs = [(found[str(place)], one) for place, one in enumerate(wanted)]
     for ours, theirs in pairs:
         if set(ours) != set(theirs) or any(ours[key].shape != theirs[key].shape for key in theirs):
@@ -111,27 +114,27 @@ def check(model, kind: str, path: Path, precision: str, expected, sources: list[
                 f"The exported file has other outputs than the model: {_shapes(ours)}, expected {_shapes(theirs)}."
             )
     limits = LIMITS[precision]
-    equal = float(
-        np.mean(
-            [
-                np.array_equal(ours["ids"][row], theirs["ids"][row])
-                for ours, theirs in pairs
-                for row in range(len(ours["ids"]))
-            ]
-        )
-    )
+    equal = float(np.mean([one for pair in pairs for one in _equal_rows(*pair)]))
     result: dict[str, Any] = {"cases": len(pairs), "equal_outputs": round(equal, 4)}
     if "regret" in limits:
-        result["regret_nats_per_token"] = round(_regret(model, sources, pairs), 5)
+        result["regret_nats_per_token"] = round(_regret(model, cases, pairs), 5)
         passed = result["regret_nats_per_token"] <= limits["regret"]
     else:
-        result |= {name: _difference(pairs, name) for name in ("score", "attention")}
-        passed = equal == 1.0 and all(result[name] <= limits[name] for name in ("score", "attention"))
+        numbers = [name for name, value in sorted(wanted[0].items()) if value.dtype.kind == "f"]
+        differences = {name: _difference(pairs, name) for name in numbers}
+        result |= differences
+        passed = equal == 1.0 and all(one <= limits["difference"] for one in differences.values())
     if not passed:
         raise ExportError(
             f"The exported file does not agree with the model, so it was not kept. Found {result}, allowed {limits}."
         )
     return result
+
+
+def _equal_rows(ours, theirs) -> list[bool]:
+    """For each row whether its best answer is the same: the ids of an output, the label, or the tags."""
+    name = next(one for one in ("ids", "label", "tags") if one in theirs)
+    return [np.array_equal(one, other) for one, other in zip(ours[name], theirs[name], strict=True)]
 
 
 def _difference(pairs, name) -> float:
@@ -140,16 +143,12 @@ def _difference(pairs, name) -> float:
     return float(np.max([share.max(initial=0.0) for share in shares]))
 
 
-def _regret(model, sources, pairs) -> float:
-    """By how many nats a token the model likes the file's best outputs less than its own."""
+def _regret(model, cases, pairs) -> float:
+    """By how many nats a token or label the model likes the file's best outputs less than its own."""
     losses = [0.0, 0.0]
-    for source, pair in zip(sources, pairs, strict=True):
+    for inputs, pair in zip(cases, pairs, strict=True):
         for side, outputs in enumerate(pair):
-            best = np.ascontiguousarray(outputs["ids"][:, 0])
-            total, count = model.loss_terms(
-                {"source": tf.constant(source), "target": tf.constant(best)}, training=False
-            )
-            losses[side] += float(total) / max(float(count), 1.0)
+            losses[side] += model.output_loss(inputs, outputs)
     return (losses[0] - losses[1]) / len(pairs)
 
 

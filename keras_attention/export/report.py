@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ExportError", "ExportReport", "check_target", "publish"]
+from keras_attention.text.tokenizers import TOKENIZERS
+
+__all__ = ["ExportError", "ExportReport", "check_target", "publish", "serving_options"]
 
 
 class ExportError(RuntimeError):
@@ -61,6 +64,20 @@ def check_target(path: str | os.PathLike, suffix: str) -> Path:
     return path
 
 
+def serving_options(model, **options) -> dict[str, Any]:
+    """The options of a search that an export was given, for `serving_functions`.
+
+    Raises:
+        ValueError: the model searches nothing.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    taken = inspect.signature(model.serving_functions).parameters
+    for name in given:
+        if name not in taken:
+            raise ValueError(f"`{name}` is of a search, and a model of the task {model.task!r} has none. Leave it out.")
+    return given
+
+
 def publish(model, draft: Path, target: Path, details: dict[str, Any]) -> Path:
     """Moves a finished file or folder to its place, with its sidecar `<target>.json` and the tokenizer beside it.
 
@@ -79,7 +96,7 @@ def publish(model, draft: Path, target: Path, details: dict[str, Any]) -> Path:
     name = target.name if draft.is_dir() else target.stem
     values, moves = _sidecar(model, draft, target, details), []
     if model.tokenizer is not None:
-        file = target.with_name(f"{name}.sentencepiece.model")
+        file = target.with_name(f"{name}.{model.tokenizer.file_name}")
         values["tokenizer"]["file"] = file.name
         moves.append((_written(draft.parent / "tokenizer", model.tokenizer.model_bytes), file))
     sidecar = target.with_name(f"{target.name}.json")
@@ -96,18 +113,17 @@ def _sidecar(model, draft: Path, target: Path, details: dict[str, Any]) -> dict[
         "file": target.name,
         "task": model.task,
         **details,
-        "special_ids": {"pad": model.pad_id, "start": model.start_id, "end": model.end_id},
-        "max_length": model.config.max_length,
+        **model.sidecar(),
     }
     if draft.is_file():
         values["sha256"] = hashlib.sha256(draft.read_bytes()).hexdigest()
     if model.tokenizer is not None:
         values["special_ids"]["unknown"] = model.tokenizer.unk_id
         values["tokenizer"] = {
-            "kind": "sentencepiece",
+            "kind": next(name for name, kind in TOKENIZERS.items() if type(model.tokenizer) is kind),
             "sha256": hashlib.sha256(model.tokenizer.model_bytes).hexdigest(),
             "vocabulary_size": model.tokenizer.vocabulary_size,
-            "add_end": True,
+            "add_end": "end" in values["special_ids"],
         }
     metadata = getattr(model, "metadata", None) or {}
     return values | {key: metadata[key] for key in ("scores", "weights_license", "headline") if key in metadata}

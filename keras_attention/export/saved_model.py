@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export import parity
-from keras_attention.export.report import ExportError, ExportReport, check_target, publish
+from keras_attention.export.report import ExportError, ExportReport, check_target, publish, serving_options
 
 __all__ = ["describe", "to_saved_model"]
 
@@ -21,7 +21,7 @@ def to_saved_model(
     path: str | os.PathLike,
     *,
     signature: str = "text",
-    beam_size: int = 1,
+    beam_size: int | None = None,
     length_penalty: float | None = None,
 ) -> ExportReport:
     """Writes a SavedModel.
@@ -31,14 +31,15 @@ def to_saved_model(
         path: folder to write; an existing SavedModel there is replaced.
         signature: "text": the signatures `text` (strings in and out, the default one) and `ids`; a process that loads
             it must `import tensorflow_text` first. "ids": `ids` alone, which needs TensorFlow only.
-        beam_size: int > 0. Hypotheses of the search, and of the output; 1 is greedy.
+        beam_size: int > 0. Hypotheses of the search, and of the output; 1 is greedy, and the default.
         length_penalty: float; the model's own by default.
 
     Returns:
         `ExportReport`.
 
     Raises:
-        ValueError: an unknown `signature`, or "text" of a model without a tokenizer.
+        ValueError: an unknown `signature`, "text" of a model without a tokenizer, or options of a search for a model
+            that searches nothing.
         ExportError: the SavedModel, loaded in a fresh process, does not say what the model says. Nothing is written
             then.
         OSError: the folder above `path` is missing or cannot be written.
@@ -48,7 +49,8 @@ def to_saved_model(
         raise FileExistsError(f"{target} holds other files and no SavedModel. Give a new or empty folder.")
     if signature not in ("text", "ids"):
         raise ValueError(f"`signature` must be 'text' or 'ids'. Received {signature!r}.")
-    functions = model.serving_functions(beam_size=beam_size, length_penalty=length_penalty)
+    options = serving_options(model, beam_size=beam_size, length_penalty=length_penalty)
+    functions = model.serving_functions(**options)
     if signature not in functions:
         raise ValueError("The model has no tokenizer, so it has no `text` signature. Export with signature='ids'.")
     functions = {name: function for name, function in functions.items() if name in (signature, "ids")}
@@ -59,14 +61,14 @@ def to_saved_model(
         draft = Path(folder, "saved_model")
         tf.saved_model.save(module, draft, signatures={**signatures, "serving_default": signatures[signature]})
         checks = parity.check(
-            model, "saved_model", draft, "saved_model", functions["ids"], parity.default_sources(model)
+            model, "saved_model", draft, "saved_model", functions["ids"], parity.default_inputs(model)
         )
         if "text" in functions:
             checks["text"] = _check_text(model, draft, functions["text"])
         details = {
             "format": "saved_model",
             "signatures": {name: describe(function) for name, function in signatures.items()},
-            "beam_size": beam_size,
+            **({"beam_size": options.get("beam_size", 1)} if model.generates else {}),
             "checks": checks,
         }
         size = sum(file.stat().st_size for file in draft.rglob("*") if file.is_file())
@@ -75,20 +77,20 @@ def to_saved_model(
 
 def _check_text(model, draft: Path, function) -> dict[str, Any]:
     """Strings in and out, equal to the model's: a batch of several lengths and a batch of one."""
-    samples = (getattr(model, "metadata", None) or {}).get("samples") or [
-        "One.",
-        "A somewhat longer text, with more words.",
-    ]
+    samples = model.sample_inputs() or [model.as_example(one) for one in model.placeholder_texts()]
+    names = [spec.name for spec in function.input_signature]
+    columns = model.columns[: model.input_columns]
+    rows = [[model.as_text(column, one[column]).encode() for column in columns] for one in samples]
     cases = {
-        "many": {"text": np.array([text.encode() for text in samples])},
-        "one": {"text": np.array([samples[0].encode()])},
+        key: {name: np.array(values) for name, values in zip(names, zip(*chosen, strict=True), strict=True)}
+        for key, chosen in (("many", rows), ("one", rows[:1]))
     }
     found = parity.run_in_fresh_process("saved_model", draft, "text", cases)
-    for name, arguments in cases.items():
-        wanted = function(tf.constant(arguments["text"]))["text"].numpy()
-        if not np.array_equal(found[name]["text"].astype(object), wanted):
+    for key, arguments in cases.items():
+        wanted = function(*(tf.constant(arguments[name]) for name in names))["text"].numpy()
+        if not np.array_equal(found[key]["text"].astype(object), wanted):
             raise ExportError(
-                f"The `text` signature says {found[name]['text'].tolist()}, the model {wanted.tolist()}. "
+                f"The `text` signature says {found[key]['text'].tolist()}, the model {wanted.tolist()}. "
                 f"Nothing was kept."
             )
     return {"cases": len(samples) + 1, "equal_outputs": 1.0}

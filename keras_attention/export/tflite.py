@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from keras_attention.export import parity
-from keras_attention.export.report import ExportError, ExportReport, check_target, publish
+from keras_attention.export.report import ExportError, ExportReport, check_target, publish, serving_options
 from keras_attention.export.saved_model import describe
 
 __all__ = ["QUANTIZATIONS", "to_tflite"]
@@ -23,28 +23,28 @@ def to_tflite(
     path: str | os.PathLike,
     *,
     quantize: str | None = None,
-    beam_size: int = 1,
+    beam_size: int | None = None,
     length_penalty: float | None = None,
 ) -> ExportReport:
-    """Writes a .tflite file with the signature `ids`: one input of any length, searched to the end on the device.
+    """Writes a .tflite file with the signature `ids`: one input of any length, answered whole on the device.
 
-    Inputs: `source` int32 (1, Tv), ended by the end id. Outputs, with K = `beam_size` and T = the model's
-        `max_length`: `ids` (1, K, T),
-    `length` (1, K), `score` (1, K), `attention` (1, K, T, Tv).
+    Of a model that writes text: `source` int32 (1, Tv), ended by the end id → with K = `beam_size` and T = the model's
+    `max_length`, `ids` (1, K, T), `length` (1, K), `score` (1, K), `attention` (1, K, T, Tv). Of others what their
+    `serving_functions` say.
 
     Args:
         model: a `TaskModel`.
         path: file to write, ending in .tflite.
         quantize: None for float32; "float16" for weights of half the size; "int8" for weights of a quarter, with
             activations quantised as they come (dynamic range).
-        beam_size: int > 0; 1 is greedy.
+        beam_size: int > 0; 1 is greedy, and the default.
         length_penalty: float; the model's own by default.
 
     Returns:
         `ExportReport`.
 
     Raises:
-        ValueError: an unknown `quantize`, or another suffix.
+        ValueError: an unknown `quantize`, another suffix, or options of a search for a model that searches nothing.
         ExportError: the conversion fails, or the file, run by LiteRT in a fresh process, does not say what the model
             says (see `parity.LIMITS`). Nothing is written then.
         OSError: the folder of `path` is missing or cannot be written.
@@ -53,18 +53,19 @@ def to_tflite(
         raise ValueError(f"`quantize` must be None, 'float16' or 'int8'. Received {quantize!r}.")
     target = check_target(path, ".tflite")
     _require_litert()
-    function = model.serving_functions(beam_size=beam_size, length_penalty=length_penalty, batch_size=1)["ids"]
+    options = serving_options(model, beam_size=beam_size, length_penalty=length_penalty)
+    function = model.serving_functions(batch_size=1, **options)["ids"]
     concrete = function.get_concrete_function()
     with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".export-") as folder:
         data = _convert(concrete, Path(folder, "frozen"), quantize)
         draft = Path(folder, target.name)
         draft.write_bytes(data)
-        sources = parity.default_sources(model, batch_size=1)
-        checks = parity.check(model, "tflite", draft, quantize or "float32", function, sources)
+        cases = parity.default_inputs(model, batch_size=1)
+        checks = parity.check(model, "tflite", draft, quantize or "float32", function, cases)
         details = {
             "format": "tflite",
             "signatures": {"ids": describe(concrete)},
-            "beam_size": beam_size,
+            **({"beam_size": options.get("beam_size", 1)} if model.generates else {}),
             "quantize": quantize,
             "checks": checks,
         }
@@ -86,11 +87,11 @@ def _convert(concrete, folder: Path, quantize: str | None) -> bytes:
     frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
     names = sorted(concrete.structured_outputs)
     # A frozen function returns its outputs flat, in the order of the sorted keys.
-    (spec,) = concrete.structured_input_signature[0]
+    specs = concrete.structured_input_signature[0]
 
-    @tf.function(input_signature=[spec])
-    def ids(source):
-        return dict(zip(names, frozen(source), strict=True))
+    @tf.function(input_signature=specs)
+    def ids(*columns):
+        return dict(zip(names, frozen(*columns), strict=True))
 
     module = tf.Module()
     module.ids = ids

@@ -75,25 +75,31 @@ def make_embedding(kind, size, width, dtype, name):
     return layer
 
 
-def set_vectors(model, vectors, side) -> int:
-    """Gives the embeddings of `model` the vectors of the words that have one; see `set_word_vectors` there."""
-    if side not in ("source", "target"):
-        raise ValueError(f"`side` must be 'source' or 'target'. Received {side!r}.")
-    layer = getattr(model, f"{side}_embedding")
+def set_vectors(layer, tokenizer, vectors, scale=1.0) -> int:
+    """Gives an embedding the vectors of the words that have one; see `set_word_vectors` of the models.
+
+    Args:
+        layer: a built `keras.layers.Embedding`.
+        tokenizer: of its ids.
+        vectors: `text.WordVectors`.
+        scale: float. What the model multiplies embeddings by: what its network reads is the vector itself.
+
+    Returns:
+        How many words were found.
+    """
     if not isinstance(layer, keras.layers.Embedding):
         raise ValueError(
-            f"The model has no matrix of {side} embeddings (they are one-hot, or within an encoder of your own). Leave "
-            f"the vectors out, or set {side}_embeddings to 'trained' or 'frozen'."
+            "The model has no matrix of these embeddings (they are one-hot, or within an encoder of your own). Leave "
+            "the vectors out, or make its embeddings 'trained' or 'frozen'."
         )
-    if model.tokenizer is None:
+    if tokenizer is None:
         raise ValueError("The model has no tokenizer, so its ids have no words. Give one to the constructor.")
     if vectors.dimensions != layer.output_dim:
         raise ValueError(
             f"The vectors have {vectors.dimensions} numbers, the embeddings of the model embedding_dim="
             f"{layer.output_dim}. They must agree: choose other vectors, or set embedding_dim to {vectors.dimensions}."
         )
-    scale = layer.output_dim**0.5  # `embed` multiplies by it: what the network reads is the vector itself
-    matrix, found = vectors.matrix(_words(model.tokenizer), scale * keras.ops.convert_to_numpy(layer.embeddings))
+    matrix, found = vectors.matrix(_words(tokenizer), scale * keras.ops.convert_to_numpy(layer.embeddings))
     layer.embeddings.assign(matrix / scale)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import MappingProxyType
 
 import keras
 import tensorflow as tf
@@ -37,6 +38,8 @@ class SequenceToSequence(TextGeneration, TaskModel):
     """
 
     columns = ("source", "target")
+    generates = True
+    validation_options = MappingProxyType({"beam_size": 1})
     pad_id, start_id, end_id = 0, 2, 3
 
     def __init__(self, config, tokenizer=None, **kwargs):
@@ -87,7 +90,9 @@ class SequenceToSequence(TextGeneration, TaskModel):
         Raises:
             ValueError: another width, embeddings without a matrix, or no tokenizer.
         """
-        return set_vectors(self, vectors, side)
+        if side not in self.columns:
+            raise ValueError(f"`side` must be 'source' or 'target'. Received {side!r}.")
+        return set_vectors(getattr(self, f"{side}_embedding"), self.tokenizer, vectors, self.config.embedding_dim**0.5)
 
     def _build_output(self):
         """From the decoder's output to the logits: a matrix of its own, or the embeddings behind a projection."""

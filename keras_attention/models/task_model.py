@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_attention.models.model_config import ModelConfig
 from keras_attention.models.prediction import Prediction
-from keras_attention.text.tokenizers import load_tokenizer
+from keras_attention.text.tokenizers import load_tokenizer, tokenizer_class
 
 __all__ = ["TaskModel"]
 
@@ -27,6 +31,10 @@ class TaskModel(keras.Model):
         family, task, verb: str. The family's name, the task's, and the method that does it, such as "translate".
         columns: names of the columns of an example that a training needs.
         input_columns: how many of them, from the front, are given when the model is run.
+        generates: bool. Whether it searches for an output of its own words.
+        text_columns: those whose words a tokenizer is learnt from.
+        counted: str. What the loss is a mean over, such as "target tokens".
+        validation_options: dict. Options of `run` while a training goes on.
         config_class: the family's `ModelConfig`.
         beyond_preset: str. What of this model is no data that a preset could hold; "" where there is nothing.
         config, tokenizer: this model's own.
@@ -37,6 +45,10 @@ class TaskModel(keras.Model):
     verb: str
     columns: tuple[str, ...]
     input_columns: int = 1
+    generates: bool = False
+    text_columns: tuple[str, ...] = ("source", "target")
+    counted: str = "target tokens"
+    validation_options: Mapping[str, Any] = MappingProxyType({})
     beyond_preset: str = ""
     config_class: type[ModelConfig]
 
@@ -60,6 +72,29 @@ class TaskModel(keras.Model):
         self.config = config
         self.tokenizer = tokenizer
 
+    @classmethod
+    def learn_tokenizer(cls, examples: Iterable[Mapping[str, Any]], kind: str, vocabulary_size: int, **options):
+        """A tokenizer for training examples.
+
+        Args:
+            examples: dicts with the `text_columns`.
+            kind: str. Its name in `text.tokenizers`.
+            vocabulary_size: int.
+            options: what else the tokenizer's own `train` takes.
+        """
+        texts = [example[column] for example in examples for column in cls.text_columns]
+        return tokenizer_class(kind).train(texts, vocabulary_size, **options)
+
+    @classmethod
+    def learnt_settings(cls, examples: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a configuration the training examples tell, such as the labels.
+
+        Args:
+            examples: dicts with the `columns`.
+            settings: what the recipe says already, and what must stay so.
+        """
+        return {}
+
     def run(self, inputs, **options):
         """Does the model's task.
 
@@ -72,13 +107,23 @@ class TaskModel(keras.Model):
             a `Prediction`, or a list of them in the order of the inputs.
 
         Raises:
-            TypeError: an example of the wrong kind.
+            TypeError: an example of the wrong kind, or an option that the task does not have.
             ValueError: an empty example, or one that is too long for the model.
         """
+        self._check_options(options)
         if isinstance(inputs, (list, tuple)):
             examples = [self.as_example(one, place) for place, one in enumerate(inputs)]
             return self.predict_examples(examples, **options) if examples else []
         return self.predict_examples([self.as_example(inputs)], **options)[0]
+
+    def _check_options(self, options):
+        taken = inspect.signature(self.predict_examples).parameters.values()
+        if any(one.kind is one.VAR_KEYWORD for one in taken):
+            return  # the family checks them itself
+        known = [one.name for one in taken if one.default is not one.empty]
+        for name in options:
+            if name not in known:
+                raise TypeError(f"`{self.verb}` has no option {name!r}. Expected some of {', '.join(sorted(known))}.")
 
     def as_example(self, value, place: int | None = None) -> dict[str, str]:
         """`value` as a dict of the input columns, checked; `place` is its number in a list, for the message."""
@@ -158,6 +203,43 @@ class TaskModel(keras.Model):
             raise ValueError(f"`format` must be one of {', '.join(map(repr, writers))}. Received {format!r}.")
         return writers[format](self, path, **options)
 
-    def serving_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
-        """Named functions that an export needs: `ids`, and `text` where the tokenizer runs in the graph."""
+    def serving_functions(self, batch_size=None) -> dict[str, tf.types.experimental.PolymorphicFunction]:
+        """Named functions that an export needs: `ids`, and `text` where the tokenizer runs in the graph.
+
+        Args:
+            batch_size: int or None. A fixed number of rows, for formats that want one.
+        """
         raise TypeError(f"{type(self).__name__} defines no `serving_functions`. Every TaskModel must.")
+
+    def sample_inputs(self) -> list[dict[str, str]]:
+        """Examples to try an export with: the samples of the metadata; none where there are no such or no tokenizer."""
+        samples = (getattr(self, "metadata", None) or {}).get("samples", [])
+        return [self.as_example(one) for one in samples] if self.tokenizer is not None else []
+
+    def placeholder_texts(self) -> list:
+        """Inputs of `run` for a model without samples: two, of different lengths."""
+        texts = ("One.", "A somewhat longer text, with more words.")
+        return [dict.fromkeys(self.columns[: self.input_columns], text) for text in texts]
+
+    @property
+    def id_columns(self) -> tuple[str, ...]:
+        """What the signature `ids` reads, in its order; a family that makes more of a column than its ids says so."""
+        return self.columns[: self.input_columns]
+
+    def as_text(self, column: str, value) -> str:
+        """A column of an example as the signature `text` takes it: one string."""
+        return value
+
+    def random_ids(self, length: int, random: np.random.Generator) -> dict[str, list[int]]:
+        """Inputs of `ids` for one row, about `length` tokens long, for exports that have no samples."""
+        raise TypeError(f"{type(self).__name__} defines no `random_ids`. Every TaskModel must.")
+
+    def output_loss(self, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> float:
+        """How unlikely the model finds the best outputs of a batch, in nats a token or label. An export in fewer bits
+        may find others than the model: this tells how much worse they are.
+        """
+        raise TypeError(f"{type(self).__name__} defines no `output_loss`. Every TaskModel must.")
+
+    def sidecar(self) -> dict[str, Any]:
+        """What a program must know to use an export, in JSON types."""
+        return {}

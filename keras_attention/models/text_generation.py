@@ -257,14 +257,14 @@ class TextGeneration:
 
     # Export
 
-    def serving_functions(self, beam_size=1, length_penalty=None, batch_size=None):
+    def serving_functions(self, batch_size=None, beam_size=1, length_penalty=None):
         """`ids`: source int32 (B, Tv) → ids (B, K, T), length, score (B, K), attention (B, K, T, Tv). `text`: strings
         in and out.
 
         Args:
+            batch_size: int or None. A fixed B, for formats that want one.
             beam_size: int > 0. K; 1 is greedy.
             length_penalty: float >= 0; the configuration's by default.
-            batch_size: int or None. A fixed B, for formats that want one.
 
         Raises:
             ValueError: an option out of range.
@@ -283,6 +283,20 @@ class TextGeneration:
         if self.tokenizer is not None:
             functions["text"] = self._text_function(search, batch_size)
         return functions
+
+    def random_ids(self, length, random):
+        return {"source": [*random.integers(4, self.config.vocabulary_size, length).tolist(), self.end_id]}
+
+    def output_loss(self, inputs, outputs):
+        best = tf.constant(np.ascontiguousarray(outputs["ids"][:, 0]))
+        total, count = self.loss_terms({"source": tf.constant(inputs["source"]), "target": best}, training=False)
+        return float(total) / max(float(count), 1.0)
+
+    def sidecar(self):
+        return {
+            "special_ids": {"pad": self.pad_id, "start": self.start_id, "end": self.end_id},
+            "max_length": self.config.max_length,
+        }
 
     def _text_function(self, search, batch_size):
         tokenizer = self.tokenizer

@@ -22,7 +22,7 @@ _NAMES = {
     "Trainer": "trainer",
     "TrainingConfig": "recipe",
     "TrainingError": "trainer",
-    "evaluate": "metrics",
+    "evaluate": "scoring",
     "parse_relation": "relations",
     "read_babi": "babi",
     "read_conll": "conll",

@@ -10,6 +10,7 @@ from keras_attention.training.readers import (
     BadLines,
     DataError,
     Limits,
+    Located,
     PathLike,
     _accept,
     _check_file,
@@ -73,7 +74,10 @@ def read_conll(
     def example(rows: list[Row]) -> dict[str, list[str]] | None:
         if id_column is not None:
             rows = [row for row in rows if _is_word(row, id_column)]
-        return {name: [cell(row, index, name) for row in rows] for name, index in columns.items()} if rows else None
+        if not rows:
+            return None
+        values = {name: [cell(row, index, name) for row in rows] for name, index in columns.items()}
+        return Located.at(rows[0][0], values)
 
     return read_sentences(paths, example, separator=separator, skip_bad=skip_bad, bad_lines=bad_lines, limits=limits)
 

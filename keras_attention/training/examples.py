@@ -77,9 +77,9 @@ class _Rows:
         except ValueError as error:
             if self.skip_bad:
                 return None
-            raise DataError(
-                f"The model refuses {self.part} example {number}: {error} Correct or drop it, or set data.skip_bad."
-            ) from error
+            where = getattr(example, "where", "")
+            what = f"{where}: The model refuses this" if where else f"The model refuses {self.part} example {number}"
+            raise DataError(f"{what}: {error} Correct or drop it, or set data.skip_bad.") from error
 
 
 def fingerprint(store: TokenStore) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from keras_attention.training.conll import Row, cell, read_sentences
-from keras_attention.training.readers import BadLines, DataError, Limits, PathLike, _cut
+from keras_attention.training.readers import BadLines, DataError, Limits, Located, PathLike, _cut
 
 PROPBANK_COLUMNS = MappingProxyType({"words": 1, "pos": 2, "lemma": 3, "roleset": 4})
 _LIMITS = Limits()
@@ -57,12 +57,15 @@ def read_propositions(
                     f"roles for each of the {len(predicates)} predicate(s) of the sentence; complete the line."
                 )
         return [
-            {
-                **{name: values for name, values in parts.items() if name not in ("lemma", "roleset")},
-                **{name: parts[name][place] for name in ("lemma", "roleset") if name in parts},
-                "predicate": place,
-                "tags": _bio([(where, cells[first_role + index]) for where, cells in rows]),
-            }
+            Located.at(
+                rows[place][0],
+                {
+                    **{name: values for name, values in parts.items() if name not in ("lemma", "roleset")},
+                    **{name: parts[name][place] for name in ("lemma", "roleset") if name in parts},
+                    "predicate": place,
+                    "tags": _bio([(where, cells[first_role + index]) for where, cells in rows]),
+                },
+            )
             for index, place in enumerate(predicates)
         ]
 

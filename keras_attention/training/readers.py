@@ -22,6 +22,22 @@ FORMATS = ("tsv", "jsonl", "parallel")
 _SUFFIXES = {".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
+class Located(dict):
+    """An example that knows where it stands.
+
+    Attributes:
+        where: str. `file:line`.
+    """
+
+    where = ""
+
+    @classmethod
+    def at(cls, where: str, values: dict) -> Located:
+        found = cls(values)
+        found.where = where
+        return found
+
+
 class DataError(ValueError):
     """A file or a line that cannot be read as asked; the message starts with `file:line:` where a line is at fault."""
 
@@ -289,7 +305,7 @@ def _parse(item: str | DataError, kind: str, columns: tuple[str, ...], where: st
         return item
     try:
         values = _json_values(item, columns) if kind == "jsonl" else _tsv_values(item, columns)
-        return _checked(values)
+        return Located.at(where, _checked(values))
     except DataError as error:
         return DataError(f"{where}: {error}")
 
@@ -368,7 +384,7 @@ def _parallel_example(
             _checked({column: text})
         except DataError as error:
             return DataError(f"{_name(file)}:{number}: {error}")
-    return dict(zip(columns, texts, strict=True))
+    return Located.at(f"{_name(files[0])}:{number}", dict(zip(columns, texts, strict=True)))
 
 
 def _cut(text: str) -> str:

@@ -56,9 +56,10 @@ class DataConfig:
         skip_bad: bool. Skip and count bad lines instead of stopping.
         source: str. What the data is and where a user gets it.
         license: str. The licence of the data, as it is shown with the model.
-        vectors: dict. Files of word vectors from which embeddings start: "source" or "target" → path.
+        vectors: dict. Files of word vectors from which embeddings start: the column whose they are, such as "source" or
+            "text" → path.
         split: dict. How the files were split into train, valid and test.
-        options: dict. What else the preparation of the data wants.
+        options: dict. What else the reader of the format takes; see `formats.READERS`.
     """
 
     format: str = ""
@@ -74,9 +75,9 @@ class DataConfig:
     options: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        for side, path in self.vectors.items():
-            named = side in ("source", "target") and isinstance(path, str)
-            check(named, "data.vectors", self.vectors, "paths of files under source and target")
+        for column, path in self.vectors.items():
+            named = isinstance(column, str) and isinstance(path, str)
+            check(named, "data.vectors", self.vectors, "the path of a file under each name")
 
 
 @dataclass(frozen=True)
@@ -217,14 +218,14 @@ class EvaluationConfig:
         metrics: names of the scores to compute at each validation, besides the loss.
         valid_examples: int. At most so many validation examples are decoded; 0 decodes all. The loss takes all.
         samples: int >= 0. Fixed validation examples shown with their outputs and attention.
-        decoding: dict. Options of `model.run` in validation; greedy by default, {} for a family that searches nothing.
+        decoding: dict. Options of `model.run` in validation, beside the family's own `validation_options`.
         options: dict. What else the evaluation wants (beam size, length penalty …) in the final test.
     """
 
     metrics: tuple[str, ...] = ()
     valid_examples: int = 0
     samples: int = 4
-    decoding: dict = field(default_factory=lambda: {"beam_size": 1})
+    decoding: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
 
     def __post_init__(self):

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_attention.models import family_class
 from keras_attention.text import WordVectors
-from keras_attention.text.tokenizers import load_tokenizer, tokenizer_class
+from keras_attention.text.tokenizers import load_tokenizer
 from keras_attention.training.devices import role
-from keras_attention.training.readers import BadLines, DataError, read_examples
+from keras_attention.training.formats import read_data
+from keras_attention.training.readers import BadLines, DataError
 from keras_attention.training.recipe import Recipe
 from keras_attention.training.trainer import FitResult, Trainer
 
@@ -72,13 +75,14 @@ def train(
             f"{tokenizer_folder} is another tokenizer than the one in {own_folder}, with which this training began. "
             "Leave it out to continue, start over with resume=False, or choose another run folder."
         )
+    learnt = kind.learnt_settings(examples["train"], recipe.model)
     with strategy.scope():
-        model = build_model(recipe, tokenizer)
+        model = build_model(recipe, tokenizer, learnt)
     return Trainer(model, recipe, run_folder, strategy, resume=resume).fit(examples["train"], examples["valid"])
 
 
-def build_model(recipe: Recipe, tokenizer) -> keras.Model:
-    """The untrained model of a recipe, with the recipe's seed and precision."""
+def build_model(recipe: Recipe, tokenizer, learnt: Mapping[str, Any] = MappingProxyType({})) -> keras.Model:
+    """The untrained model of a recipe, with the recipe's seed and precision, and what its settings learnt from data."""
     kind = family_class(recipe.family)
     size = recipe.model.get("vocabulary_size", tokenizer.vocabulary_size)
     if size != tokenizer.vocabulary_size:
@@ -87,7 +91,8 @@ def build_model(recipe: Recipe, tokenizer) -> keras.Model:
             "the recipe: the tokenizer decides."
         )
     keras.utils.set_random_seed(recipe.training.seed)
-    config = kind.config_class.from_dict({**recipe.model, "vocabulary_size": tokenizer.vocabulary_size})
+    settings = {**recipe.model, **learnt, "vocabulary_size": tokenizer.vocabulary_size}
+    config = kind.config_class.from_dict(settings)
     model = kind(config, tokenizer, dtype=recipe.training.precision)
     _set_vectors(model, recipe)
     return model
@@ -114,12 +119,13 @@ def _read(recipe, kind, part, paths):
         raise DataError(f"No {part} file is given, and the recipe names none. Give one with --{part} FILE.")
     bad = BadLines()
     examples = list(
-        read_examples(
+        read_data(
             paths,
             columns=recipe.data.columns or kind.columns,
-            format=recipe.data.format or None,
+            format=recipe.data.format,
             skip_bad=recipe.data.skip_bad,
             bad_lines=bad,
+            **recipe.data.options,
         )
     )
     if bad.count:
@@ -137,15 +143,14 @@ def _keep(tokenizer, folder):
 
 
 def _tokenizer(recipe, kind, examples, folder):
-    """The tokenizer in `folder`, or a new one learnt from all text columns of the training examples."""
+    """The tokenizer in `folder`, or a new one learnt from the texts of the training examples."""
     if folder is not None:
         return load_tokenizer(folder)
     config = recipe.tokenizer
-    texts = [example[column] for example in examples for column in kind.columns]
     options = dict(config.options)
     if config.kind == "sentencepiece" or config.character_coverage != 1:  # words have no share of characters
         options["character_coverage"] = config.character_coverage
     try:
-        return tokenizer_class(config.kind).train(texts, config.vocabulary_size, **options)
+        return kind.learn_tokenizer(examples, config.kind, config.vocabulary_size, **options)
     except TypeError as error:
         raise ValueError(f"`tokenizer` does not fit the kind {config.kind!r}: {error}. Correct the recipe.") from error

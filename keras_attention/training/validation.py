@@ -9,9 +9,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_attention.training.metrics import require_scorer
 from keras_attention.training.pipeline import BatchPlan, TokenStore, tf_dataset
 from keras_attention.training.recipe import Recipe
+from keras_attention.training.scoring import evaluate, require_scorer
 from keras_attention.training.step import LossStep
 
 
@@ -41,7 +41,7 @@ class Validator:
         self.plan = BatchPlan(store.lengths, **recipe.training.batch_limit, shuffle=False)
         self._loss_step = LossStep(model, strategy)
         if {*recipe.evaluation.metrics, recipe.training.early_stopping.metric} - {"loss"}:
-            require_scorer()  # tell of a missing package before an hour of training
+            require_scorer(model.task)  # tell of a missing package before an hour of training
 
     def scores(self) -> dict[str, float]:
         """Name -> number: "loss" a token, and what the recipe asks for."""
@@ -62,8 +62,11 @@ class Validator:
         """(example, prediction) of the fixed examples."""
         if not self.shown:
             return []
-        predictions = self.model.run([dict(example) for example in self.shown], **self.recipe.evaluation.decoding)
+        predictions = self.model.run([dict(example) for example in self.shown], **self._options())
         return list(zip(self.shown, predictions, strict=True))
+
+    def _options(self) -> dict[str, Any]:
+        return {**self.model.validation_options, **self.recipe.evaluation.decoding}
 
     def _loss(self) -> float:
         loss = tokens = 0.0
@@ -74,8 +77,6 @@ class Validator:
         return mean if math.isfinite(mean) else math.inf
 
     def _decoded(self) -> dict[str, float]:
-        from keras_attention.training import metrics
-
-        found = metrics.evaluate(self.model, self.examples, **self.recipe.evaluation.decoding)
+        found = evaluate(self.model, self.examples, **self._options())
         numbers = {name: value for name, value in found.items() if isinstance(value, float | int)}
         return {name: float(value) for name, value in numbers.items() if name not in ("examples", "seconds")}

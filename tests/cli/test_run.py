@@ -12,10 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_attention import cli
+from keras_attention.cli import running
 from keras_attention.maps import AttentionMap
+from keras_attention.models import Prediction
 
 TEXT, OTHER = "Where is the library?", "It is raining again."
 LONG = "the " * 40
+PREDICTION = Prediction("yes", 1.0)
 
 
 def outputs(model, *texts, **options) -> list[str]:
@@ -288,11 +291,63 @@ def test_what_only_the_model_can_tell_is_one_line_too(call, loaded, arguments, m
     assert re.fullmatch(f"keras-attention: {message}.*\n", done.err)
 
 
-def test_a_model_of_several_inputs_is_refused_clearly(call, loaded, monkeypatch):
-    monkeypatch.setattr(type(loaded), "input_columns", 2)
-    done = call("run", "x", TEXT)
+@pytest.mark.parametrize(
+    ("columns", "arguments", "message"),
+    [
+        (2, ("One.",), "TEXT: this model reads source and target, and 1 of them is given. Give TEXT and --with TEXT"),
+        (2, ("One.", "--target", "Un."), "This model reads source and target, and writes no text that --target"),
+        (2, ("One.", "--with", "Un.", "--with", "Deux."), "There are 1 inputs and 2 --with. Expected one for each"),
+        (1, ("One.", "--with", "Un."), "TEXT: --with is for a second column, and this model reads one, source."),
+    ],
+)
+def test_columns_that_do_not_fit_the_model_are_one_line(call, loaded, monkeypatch, columns, arguments, message):
+    monkeypatch.setattr(type(loaded), "input_columns", columns)
+    done = call("run", "x", *arguments)
     assert (done.status, done.out) == (1, "")
-    assert "reads source, target together" in done.err
+    assert done.err.startswith(f"keras-attention: {message}")
+
+
+def test_two_columns_come_from_two_arguments_or_from_a_line(call, loaded, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(type(loaded), "input_columns", 2)
+    monkeypatch.setattr(
+        loaded, "predict_examples", lambda rows, **options: seen.extend(rows) or [PREDICTION] * len(rows)
+    )
+    file = tmp_path / "in.tsv"
+    file.write_text("One.\tUn.\nTwo.\tDeux.\n", "utf-8")
+    assert call("run", "x", "One.", "Two.", "--with", "Un.", "--with", "Deux.").out == "yes\nyes\n"
+    assert call("run", "x", "--file", str(file)).out == "yes\nyes\n"
+    assert seen[:2] == seen[2:] == [{"source": "One.", "target": "Un."}, {"source": "Two.", "target": "Deux."}]
+
+
+def test_a_whole_file_is_one_input(call, loaded, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(loaded, "predict_examples", lambda rows, **options: seen.extend(rows) or [PREDICTION])
+    file = tmp_path / "document.txt"
+    file.write_text("One.\n\nTwo.\n", "utf-8")
+    assert call("run", "x", "--file", str(file), "--whole").out == "yes\n"
+    assert seen == [{"source": "One.\n\nTwo."}]
+    file.write_text("\n \n", "utf-8")
+    assert "is empty. Expected at least one word." in call("run", "x", "--file", str(file), "--whole").err
+
+
+@pytest.mark.parametrize("arguments", [("One.", "--whole"), ("--file", "-", "--with", "Un.")])
+def test_flags_of_arguments_and_of_files_do_not_mix(call, not_loaded, arguments):
+    done = call("run", "x", *arguments)
+    assert (done.status, done.out) == (2, "")
+    assert "--with goes with TEXT, --whole with --file" in done.err
+
+
+def test_tagged_words_are_printed_as_words_and_tags():
+    assert running.as_line([("The", "DET"), ("cat", "NOUN")]) == "The/DET cat/NOUN"
+    assert running.as_line("text") == "text"
+
+
+def test_an_option_that_the_task_does_not_have_is_misuse(call, loaded, monkeypatch):
+    monkeypatch.setattr(loaded, "predict_examples", lambda rows, attention=True, n_best=1: [PREDICTION])
+    done = call("run", "x", TEXT, "--beam", "3")
+    assert (done.status, done.out) == (2, "")
+    assert "`translate` has no option 'beam_size'. Expected some of attention, n_best." in done.err
 
 
 def change(path: Path, update) -> None:

@@ -128,9 +128,9 @@ def test_export_passes_its_options_on(call, loaded, tmp_path, monkeypatch):
     call("export", "x", "--to", "tflite", "--out", file)
     assert made == [
         (True, file, {"quantize": "int8", "beam_size": 3}),
-        (True, folder, {"signature": "text", "beam_size": 1}),
-        (True, folder, {"signature": "ids", "beam_size": 1}),
-        (True, file, {"quantize": None, "beam_size": 1}),
+        (True, folder, {"signature": "text"}),
+        (True, folder, {"signature": "ids"}),
+        (True, file, {"quantize": None}),
     ]
 
 

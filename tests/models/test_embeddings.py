@@ -112,7 +112,7 @@ def test_pieces_that_begin_a_word_start_from_its_vector():
     ("make", "side", "message"),
     [
         (lambda: word_model(), "left", "`side` must be 'source' or 'target'. Received 'left'"),
-        (lambda: word_model(**ONE_HOT), "source", "no matrix of source embeddings"),
+        (lambda: word_model(**ONE_HOT), "source", "no matrix of these embeddings"),
         (lambda: word_model(embedding_dim=8), "source", "The vectors have 6 numbers.*embedding_dim=8. They must agree"),
         (lambda: TranslationModel(word_model().config), "source", "The model has no tokenizer"),
     ],
@@ -186,5 +186,5 @@ def test_vectors_of_another_width_or_language_stop_a_training(files, tmp_path):
         session.train(recipe(tmp_path, some_vectors(["the"], 5)), tmp_path / "run", files, files)
     with pytest.raises(ValueError, match=r"None of the \d+ words of the vocabulary is in .*vectors\.txt"):
         session.train(recipe(tmp_path, some_vectors(["zebra"])), tmp_path / "run", files, files)
-    with pytest.raises(ValueError, match="`data.vectors` is {'left': 'x'}. Expected paths of files under source"):
-        Recipe.from_dict({"version": 1, "family": "translation", "data": {"vectors": {"left": "x"}}})
+    with pytest.raises(ValueError, match="`data.vectors` is {'left': 3}. Expected the path of a file under each name"):
+        Recipe.from_dict({"version": 1, "family": "translation", "data": {"vectors": {"left": 3}}})
