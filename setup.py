@@ -17,7 +17,7 @@ CONTENT = ("zoo", "training")
 EXTRAS = {
     "litert": ["ai-edge-litert>=2.0"],
     "onnx": ["onnxruntime>=1.20"],
-    "eval": ["sacrebleu>=2.4", "sacremoses>=0.1", "rouge-score>=0.1.2", "seqeval>=1.2"],
+    "eval": ["sacrebleu>=2.4", "sacremoses>=0.1", "rouge-score>=0.1.2", "scikit-learn>=1.4", "seqeval>=1.2"],
     "backends": ["jax>=0.5", "torch>=2.6"],
     "hub": ["keras-hub>=0.20"],
     "test": [
@@ -32,7 +32,7 @@ EXTRAS = {
         "wheel>=0.43",
     ],
 }
-EXTRAS["test"] += EXTRAS["litert"] + EXTRAS["onnx"] + EXTRAS["eval"]
+EXTRAS["test"] += EXTRAS["litert"] + EXTRAS["onnx"] + EXTRAS["eval"] + EXTRAS["hub"]
 EXTRAS["all"] = sorted({requirement for extra in EXTRAS.values() for requirement in extra})
 
 
