@@ -6,6 +6,7 @@ This package knows arrays, labels and images only; it imports nothing else of th
 from __future__ import annotations
 
 from keras_attention.maps.attention_map import AttentionMap
+from keras_attention.maps.document_map import DocumentMap
 from keras_attention.maps.fonts import MissingGlyphWarning
 
-__all__ = ["AttentionMap", "MissingGlyphWarning"]
+__all__ = ["AttentionMap", "DocumentMap", "MissingGlyphWarning"]
