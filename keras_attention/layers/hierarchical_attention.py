@@ -120,20 +120,23 @@ class HierarchicalAttention(keras.layers.Layer):
         word_mask, sentence_mask = None, None
         if mask is not None:
             word_mask, sentence_mask = ops.reshape(mask, (rows, num_words)), ops.any(mask, axis=-1)
-        flags = {"return_attention_scores": return_attention_scores, "training": training}
-
-        encoded = encode(self.word_encoder, words, word_mask)
-        read = self.word_pooling(encoded, mask=word_mask, **flags)
-        sentence, word_weights = read if return_attention_scores else (read, None)
+        sentence, word_weights = self.read_words(words, word_mask, training)
         sentences = ops.reshape(sentence, (batch, num_sentences, sentence.shape[-1]))
-
-        encoded = encode(self.sentence_encoder, sentences, sentence_mask)
-        read = self.sentence_pooling(encoded, mask=sentence_mask, **flags)
+        context, sentence_weights = self.read_sentences(sentences, sentence_mask, training)
         if not return_attention_scores:
-            return ops.cast(read, self.compute_dtype)
-        context, sentence_weights = read
-        word_weights = ops.reshape(word_weights, (batch, num_sentences, num_words))
-        return ops.cast(context, self.compute_dtype), word_weights, sentence_weights
+            return context
+        return context, ops.reshape(word_weights, (batch, num_sentences, num_words)), sentence_weights
+
+    def read_words(self, words, mask=None, training=None):
+        """The words of N sentences (N, W, D), mask (N, W) → the sentences (N, D'), and the weights (N, W)."""
+        encoded = encode(self.word_encoder, words, mask)
+        return self.word_pooling(encoded, mask=mask, return_attention_scores=True, training=training)
+
+    def read_sentences(self, sentences, mask=None, training=None):
+        """The sentences of B documents (B, S, D'), mask (B, S) → the documents (B, D''), and the weights (B, S)."""
+        encoded = encode(self.sentence_encoder, sentences, mask)
+        context, weights = self.sentence_pooling(encoded, mask=mask, return_attention_scores=True, training=training)
+        return ops.cast(context, self.compute_dtype), weights
 
     def check_call(self, inputs, mask):
         check_rank("documents", inputs.shape, "(B, S, W, D)")
