@@ -16,10 +16,11 @@ class Report:
         step, epoch: ints. Updates made; epochs finished.
         loss: float. Mean loss a token.
         learning_rate, gradient_norm, average_decay: floats, of the last step; the norm is that before clipping.
-        tokens_per_second: float. Target tokens.
+        tokens_per_second: float. Of what the loss is a mean over.
         seconds: float. Training time so far, earlier sessions included.
         share: float in [0, 1]. Share of the budget used.
         skipped: int. Updates left out because the loss or the gradient was not finite.
+        counted: str. What the loss is a mean over, such as "target tokens".
     """
 
     step: int
@@ -32,6 +33,7 @@ class Report:
     seconds: float
     share: float
     skipped: int
+    counted: str = "target tokens"
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class TerminalProgress(Callback):
     def on_report(self, report: Report) -> None:
         figures = (
             f"epoch {report.epoch + 1}  step {report.step}  loss {report.loss:.3f}  "
-            f"{report.tokens_per_second:,.0f} target tokens/s"
+            f"{report.tokens_per_second:,.0f} {report.counted}/s"
         )
         if self._bar is not None:
             self._bar.update(self._task, completed=report.share, figures=figures, validation=self._last)

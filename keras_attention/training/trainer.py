@@ -44,8 +44,8 @@ class FitResult:
         metric, best_metric, best_step: the name of the score that chose the best model, its value, and where.
         steps, epochs: ints. Updates and finished epochs.
         minutes: float, on the clock of the recipe.
-        tokens_per_second: float. Target tokens, without validation and saving, of this call; 0 where nothing was
-            left to do.
+        tokens_per_second: float. Target tokens, or what else the loss is a mean over, without validation and saving, of
+            this call; 0 where nothing was left to do.
         skipped: int. Updates left out because something was not finite.
         stopped_because: str.
     """
@@ -243,8 +243,9 @@ class Trainer:
             rate, norm, decay = self._meter.last
             state = self.state
             report = Report(
-                state.step, state.epoch, loss, rate, norm, decay, speed, state.seconds, self._share(), state.skipped
-            )
+                state.step, state.epoch, loss, rate, norm, decay, speed, state.seconds, self._share(), state.skipped,
+                self.model.counted,
+            )  # fmt: skip
             for callback in self.callbacks:
                 callback.on_report(report)
 

@@ -1,0 +1,189 @@
+"""Makes a bundled preset of a trained model that labels, tags or answers: calibrates it, scores it, writes its card.
+
+    python training/publish_labels.py classify_multidim --run runs/classify_multidim --valid valid.jsonl \\
+      --test test.jsonl --against "max pooling=runs/max" --against "no penalty=runs/no_penalty"
+
+The temperature of the probabilities is chosen on the validation split; the test split only reports. Each `--against` is
+another run, scored on the same test and compared by paired bootstrap. The card's prose stands in
+`training/cards/<entry>.md`: a YAML head (description, weights_license, test_set, metric, samples, picture), then
+Markdown with `{names}` of what is measured here; `<entry>.LICENSE` beside it, or that of the entry that the head names
+under `license_of`. Afterwards `python -m keras_attention.preset_hashes` records the new hashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+from publish import HERE, named_path, read_card
+
+from keras_attention import zoo
+from keras_attention.training import label_metrics, scoring, tag_scores
+from keras_attention.training.formats import read_data
+from keras_attention.training.tag_metrics import semeval2010_macro_f1
+
+
+def examples_of(model, path):
+    """The examples of a file in the format that the model's recipe has."""
+    data = model.metadata["recipe"]["data"]
+    columns = data["columns"] or model.columns
+    return list(read_data(path, columns=columns, format=data["format"], **data["options"]))
+
+
+def inputs_of(model, examples):
+    names = [name for name in model.run_columns() if name in examples[0]]
+    return [{name: one[name] for name in names} for one in examples]
+
+
+def calibrated(model, valid, folder):
+    """The model with the temperature that suits the validation split, from the preset in `folder`."""
+    if hasattr(model.config, "temperature"):
+        predictions = model.run(inputs_of(model, valid), attention=False)
+        probabilities = np.array([[*one.extra["probabilities"].values()] for one in predictions])
+        places = [model.config.labels.index(one[model.columns[-1]]) for one in valid]
+        found = label_metrics.best_temperature(np.log(np.maximum(probabilities, 1e-30)), places)
+        model.config = dataclasses.replace(model.config, temperature=round(found * model.config.temperature, 3))
+    return zoo.load(zoo.save(model, folder, model.metadata))
+
+
+def outputs_of(model, examples):
+    """What a model says, in a form in which two models are compared."""
+    found = [one.output for one in model.run(inputs_of(model, examples), attention=False)]
+    return [[tag for _, tag in one] for one in found] if model.task == "tagging" else found
+
+
+def compared(model, examples, ours, theirs):
+    """Paired bootstrap of the task's main figure: theirs is A, ours B."""
+    gold = [one["tags" if model.task == "tagging" else model.columns[-1]] for one in examples]
+    if model.task == "tagging":
+        return tag_scores.paired_scores(gold, theirs, ours, model.config.scheme)
+    if model.task == "relation":
+        rows = np.array([gold, theirs, ours])
+
+        def score(places):
+            one, other, mine = rows[:, places].tolist()
+            return semeval2010_macro_f1(one, other), semeval2010_macro_f1(one, mine)
+
+        return label_metrics.paired_bootstrap(score, len(gold))
+    right = [[one == other for one, other in zip(gold, outputs, strict=True)] for outputs in (theirs, ours)]
+    return label_metrics.paired_accuracy(*right)
+
+
+def table(rows):
+    """A Markdown table; the first row is its head."""
+    head, *rows = rows
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def numbers(scores):
+    return {name: value for name, value in scores.items() if isinstance(value, (int, float))}
+
+
+def scores_table(scores):
+    """One row a split, one column a figure that is no time and no count."""
+    names = [name for name in numbers(next(iter(scores.values()))) if name not in ("examples", "seconds")]
+    names = [name for name in names if not name.startswith("task_")]
+    rows = [["split", "examples", *names]]
+    for split, found in scores.items():
+        rows.append([split, found["examples"], *[f"{found[name]:.2f}" for name in names]])
+    return table(rows)
+
+
+def comparison(model, metric, examples, ours, others):
+    """Rows of the card's table of comparisons, and the same as metadata."""
+    rows, kept = [["model", metric, "difference", "p"]], {}
+    for name, path in others:
+        other = zoo.load(path)
+        theirs = outputs_of(other, examples)
+        found = compared(model, examples, ours, theirs)
+        kept[name] = {**found, "parameters": other.metadata["parameters"]}
+        rows.append([name, f"{found['a']:.1f}", f"{found['difference']:+.1f}", f"{found['p_value']:.3f}"])
+        print(f"against {name}: {found}", flush=True)
+    return table(rows) if kept else "", kept
+
+
+def sample_rows(model, samples):
+    rows = [["input", "output", "score"]]
+    for sample, one in zip(samples, model.run(samples), strict=True):
+        given = " / ".join(map(str, sample.values())) if isinstance(sample, dict) else sample
+        output = one.output if isinstance(one.output, str) else " ".join("/".join(pair) for pair in one.output)
+        rows.append(
+            [given.replace("|", "\\|").replace("\n", " ")[:160], output.replace("|", "\\|"), f"{one.score:.2f}"]
+        )
+    return table(rows)
+
+
+def draw(prediction, folder):
+    if prediction.attention:
+        shown = prediction.attention[-1] if hasattr(prediction.attention[0], "sentences") else prediction.attention[0]
+        output = prediction.output if isinstance(prediction.output, str) else ""
+        shown.plot(folder / "attention.png", title=output)
+        if hasattr(prediction.attention[0], "sentences"):
+            prediction.attention[0].html(folder / "attention.html")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("entry")
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--valid", required=True, action="append")
+    parser.add_argument("--test", type=named_path, action="append", required=True, metavar="[NAME=]FILE")
+    parser.add_argument("--against", type=named_path, action="append", default=[], metavar="NAME=RUN")
+    parser.add_argument("--zoo", type=Path, default=HERE.parent / "zoo")
+    options = parser.parse_args()
+    head, body = read_card(HERE / "cards" / f"{options.entry}.md")
+    folder = options.zoo / options.entry
+    model = zoo.load(options.run)
+    valid = examples_of(model, options.valid)
+    model = calibrated(model, valid, folder)
+    tests = {name: examples_of(model, path) for name, path in options.test}
+    scores = {name: scoring.evaluate(model, examples) for name, examples in tests.items()}
+    scores["validation"] = scoring.evaluate(model, valid)
+    first = next(iter(tests))
+    ours = outputs_of(model, tests[first])
+    compared_rows, kept = comparison(model, head["metric"], tests[first], ours, options.against)
+    training, recipe = model.metadata["training"], model.metadata["recipe"]
+    metadata = {
+        "task": model.task,
+        **{name: head[name] for name in ("description", "weights_license", "samples")},
+        "headline": f"{head['metric'].replace('_', ' ')} {scores[first][head['metric']]:.1f} ({head['test_set']})",
+        "scores": {name: {key: one[key] for key in one if key != "seconds"} for name, one in scores.items()},
+        "comparisons": kept,
+        "training": training,
+        "recipe": recipe,
+    }
+    json.dumps(metadata, allow_nan=False)
+    zoo.save(model, folder, metadata)
+    model = zoo.load(folder)
+    draw(model.run(head["picture"]), folder)
+    shutil.copyfile(HERE / "cards" / f"{head.get('license_of', options.entry)}.LICENSE", folder / "LICENSE")
+    size = (folder / "model.safetensors").stat().st_size
+    named = {
+        "entry": options.entry,
+        "splits": scores_table(scores),
+        "comparisons": compared_rows,
+        "samples": sample_rows(model, head["samples"]),
+        "parameters": f"{model.metadata['parameters'] / 1e6:.2f} M",
+        "minutes": f"{math.ceil(10 * training['minutes']) / 10:g}",
+        "steps": f"{training['steps']:,}",
+        "seed": recipe["training"]["seed"],
+        "temperature": getattr(model.config, "temperature", 1.0),
+        "size": f"{size / 2**20:.2f} MiB",
+        **{key: f"{value:.1f}" for key, value in numbers(scores[first]).items()},
+    }
+    (folder / "README.md").write_text(body.lstrip("\n").format(**named), "utf-8")
+    print(f"{folder}: {metadata['headline']}, weights {named['size']}")
+    print(named["splits"])
+
+
+if __name__ == "__main__":
+    main()
