@@ -1,6 +1,6 @@
-"""Makes a bundled preset of a trained model that labels, tags or answers: calibrates it, scores it, writes its card.
+r"""Makes a bundled preset of a trained model that labels, tags or answers: calibrates it, scores it, writes its card.
 
-    python training/publish_labels.py classify_multidim --run runs/classify_multidim --valid valid.jsonl \\
+    python training/publish_labels.py classify_multidim --run runs/classify_multidim --valid valid.jsonl \
       --test test.jsonl --against "max pooling=runs/max" --against "no penalty=runs/no_penalty"
 
 The temperature of the probabilities is chosen on the validation split; the test split only reports. Each `--against` is
@@ -39,7 +39,7 @@ def examples_of(model, path):
 
 
 def inputs_of(model, examples):
-    names = [name for name in model.run_columns() if name in examples[0]]
+    names = [name for name in (*model.columns[:-1], "predicate") if name in examples[0]]
     return [{name: one[name] for name in names} for one in examples]
 
 
@@ -116,9 +116,8 @@ def sample_rows(model, samples):
     for sample, one in zip(samples, model.run(samples), strict=True):
         given = " / ".join(map(str, sample.values())) if isinstance(sample, dict) else sample
         output = one.output if isinstance(one.output, str) else " ".join("/".join(pair) for pair in one.output)
-        rows.append(
-            [given.replace("|", "\\|").replace("\n", " ")[:160], output.replace("|", "\\|"), f"{one.score:.2f}"]
-        )
+        cells = [text.replace("|", "\\|").replace("\n", " ") for text in (given[:160], output)]
+        rows.append([*cells, f"{one.score:.2f}"])
     return table(rows)
 
 

@@ -66,7 +66,7 @@ def figures(metadata):
     """The scores on the test splits, in one line a split."""
     lines = []
     for split, scores in metadata["scores"].items():
-        names = [name for name in ("tokenized_bleu", "bleu", "chrf", "f1", "accuracy", "macro_f1", "mean_error", "ece")]
+        names = ("tokenized_bleu", "bleu", "chrf", "f1", "accuracy", "macro_f1", "mean_error", "ece")
         shown = [f"{name.replace('_', ' ')} {scores[name]:.1f}" for name in names if name in scores]
         if split != "validation" and not split.endswith("_greedy"):
             lines.append(f"{split}: {', '.join(shown)}")
@@ -106,9 +106,9 @@ def page():
     head = [
         "# The zoo",
         "",
-        "All entries, from what their presets say of themselves. `keras-attention list` shows the same in short, a card the whole story.",
-        "Figures are of one model on a test split that was used once; what was chosen was chosen on validation. p is of a paired",
-        "bootstrap: that such a difference comes by chance.",
+        "All entries, from what their presets say of themselves. `keras-attention list` shows the same in short, a",
+        "card the whole story. Figures are of one model on a test split that was used once; what was chosen was",
+        "chosen on validation. p is of a paired bootstrap: that such a difference comes by chance.",
         "",
         "| entry | task | score | size | licence of the weights |",
         "|---|---|---|---|---|",
