@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from keras_attention.training.readers import DataError, Limits, PathLike, _cut, read_each
+from keras_attention.text.entity_marks import check_marks, split_at_marks
+from keras_attention.training.readers import DataError, Limits, Located, PathLike, _cut, read_each
 from keras_attention.training.tag_metrics import RELATIONS
 
 __all__ = ["parse_relation", "read_relations"]
 
 _LIMITS = Limits()
-_MARK = re.compile(r"</?e[12]>")
-_ORDERS = (("<e1>", "</e1>", "<e2>", "</e2>"), ("<e2>", "</e2>", "<e1>", "</e1>"))
 _SENTENCE = re.compile(r'(\d+)\t"?(.*?)"?')
 
 Span = tuple[int, int]
@@ -39,30 +38,11 @@ def parse_relation(text: str, split: Callable[[str], list[str]] | None = None) -
         >>> parse_relation("A <e1>ridge</e1> uprises from the <e2>surge</e2>.")
         (['A', 'ridge', 'uprises', 'from', 'the', 'surge', '.'], (1, 2), (5, 6))
     """
-    marks = _MARK.findall(text)
-    for mark in _ORDERS[0]:
-        if marks.count(mark) != 1:
-            wrong = "is missing" if mark not in marks else f"comes {marks.count(mark)} times"
-            raise ValueError(
-                f"The mark {mark} {wrong} in {_cut(text)!r}. Expected both entities marked once, such as "
-                "'The <e1>author</e1> uses a <e2>disassembler</e2>.'."
-            )
-    if tuple(marks) not in _ORDERS:
-        raise ValueError(
-            f"The marks are {' '.join(marks)} in {_cut(text)!r}. Expected one entity closed before the other opens; "
-            "move them apart."
-        )
-    split = split or _splitter()
+    marks = check_marks(text)
     words: list[str] = []
     spans: dict[str, Span] = {}
-    for place, part in enumerate(_MARK.split(text)):
-        found = split(part)
+    for place, found in enumerate(split_at_marks(text, marks, split or _splitter())):
         if place % 2:
-            if not found:
-                raise ValueError(
-                    f"There is no word between {marks[place - 1]} and {marks[place]} in {_cut(text)!r}. Expected at "
-                    "least one; put the entity between its marks."
-                )
             spans[marks[place - 1]] = (len(words), len(words) + len(found))
         words += found
     return words, spans["<e1>"], spans["<e2>"]
@@ -111,4 +91,4 @@ def _examples(name: str, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
             raise DataError(
                 f"{where}: {_cut(label)!r} is no relation. Expected 'Other' or one of {', '.join(sorted(RELATIONS))}."
             )
-        yield {"id": int(sentence[1]), "text": sentence[2], "label": label}
+        yield Located.at(where, {"id": int(sentence[1]), "text": sentence[2], "label": label})
