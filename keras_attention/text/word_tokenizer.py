@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import collections
+import functools
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from keras_attention.text.normalize import readable
 from keras_attention.text.sentencepiece_model import SPECIAL_PIECES, WORD, SentencePieceModel, read_model, write_model
-from keras_attention.text.sentencepiece_tokenizer import SentencePieceTokenizer, train_model
+from keras_attention.text.sentencepiece_tokenizer import SentencePieceTokenizer, _tensorflow_text, train_model
 from keras_attention.text.word_rules import BETWEEN, word_rules
 
 __all__ = ["WordTokenizer"]
 
 _SPACE = "\u2581"
+_LONGEST = 80  # characters of a word of the list
 
 
 class WordTokenizer(SentencePieceTokenizer):
@@ -41,7 +43,7 @@ class WordTokenizer(SentencePieceTokenizer):
     @classmethod
     def train(
         cls,
-        sentences: Iterable[str],
+        sentences: Iterable[str | Sequence[str]],
         vocabulary_size: int | None = None,
         *,
         min_count: int = 1,
@@ -51,7 +53,7 @@ class WordTokenizer(SentencePieceTokenizer):
         """Collects the words of texts, the most frequent first.
 
         Args:
-            sentences: iterable of str.
+            sentences: iterable of str, or of lists of str, which are words already (see `encode_words`).
             vocabulary_size: int. Most words, the four special ones included; None keeps all.
             min_count: int > 0. Words that are rarer are left out.
             lowercase, mask_digits: see `word_rules`.
@@ -65,8 +67,11 @@ class WordTokenizer(SentencePieceTokenizer):
         splitter = cls.from_words(["a"], lowercase=lowercase, mask_digits=mask_digits)
         counts: collections.Counter[str] = collections.Counter()
         for sentence in sentences:
-            counts.update(splitter.words(sentence))
-        kept = [word for word, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= min_count]
+            given = isinstance(sentence, (list, tuple))
+            counts.update(map(splitter.joined, sentence) if given else splitter.words(sentence))
+        del counts[""]
+        ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        kept = [word for word, count in ordered if count >= min_count and len(word) <= _LONGEST]
         if vocabulary_size is not None:
             kept = kept[: max(operator.index(vocabulary_size) - len(SPECIAL_PIECES), 0)]
         if not kept:
@@ -85,8 +90,10 @@ class WordTokenizer(SentencePieceTokenizer):
         """
         words = list(words)
         for word in words:
-            if not isinstance(word, str) or not word or len(word) > 80 or word.split() != [word] or _SPACE in word:
-                raise ValueError(f"A word must be a str of 1 to 80 characters without a space. Received {word!r}.")
+            if not isinstance(word, str) or len(word) > _LONGEST or word.split() != [word] or _SPACE in word:
+                raise ValueError(
+                    f"A word must be a str of 1 to {_LONGEST} characters without a space. Received {word!r}."
+                )
         if not words or len(set(words)) != len(words):
             twice = [word for word, count in collections.Counter(words).items() if count > 1]
             raise ValueError(f"Expected at least one word, each once. Received {twice[0] if twice else 'none'!r}.")
@@ -107,6 +114,10 @@ class WordTokenizer(SentencePieceTokenizer):
         parts = self._processor.normalize(self._ready(text)).split(_SPACE)
         return [part for part in parts if part not in ("", BETWEEN)]
 
+    def joined(self, word: str) -> str:
+        """A word of a text that comes in words, spelt as the model spells it; "" where nothing of it is left."""
+        return "".join(self.words(word))
+
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the words of `text`, without start and end; `unk_id` for words that are not known."""
         if not isinstance(text, str):
@@ -117,11 +128,16 @@ class WordTokenizer(SentencePieceTokenizer):
 
     def encode_words(self, words: Sequence[str]) -> list[int]:
         """One id for each word of a text that comes in words, as in a file of columns."""
-        found = []
-        for word in words:
-            index = self._processor.piece_to_id(_SPACE + "".join(self.words(word)))
-            found.append(self.unk_id if index in (self.pad_id, self.start_id, self.end_id) else index)
-        return found
+        return [self._word_id(word) for word in words]
+
+    @functools.cached_property
+    def _word_id(self) -> Any:
+        @functools.lru_cache(maxsize=100_000)
+        def find(word):
+            index = self._processor.piece_to_id(_SPACE + self.joined(word))
+            return self.unk_id if index in (self.pad_id, self.start_id, self.end_id) else index
+
+        return find
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the words of `ids` with spaces between them: up to the first `end_id`, without padding and start."""
@@ -143,6 +159,26 @@ class WordTokenizer(SentencePieceTokenizer):
 
         ids = super().graph_encode(tf.strings.join([strings, " "]))
         return tf.ragged.boolean_mask(ids, ids < self.vocabulary_size)
+
+    def graph_words(self, strings: Any) -> Any:
+        """`words` in a graph: string (B,) in UTF-8 -> RaggedTensor of string (B, words)."""
+        return self._graph_words(strings)
+
+    @functools.cached_property
+    def _graph_words(self) -> Any:
+        import tensorflow as tf
+
+        tokenizer_class = _tensorflow_text().SentencepieceTokenizer
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def words(strings):
+            with tf.name_scope("graph_words"):  # a SavedModel takes two models whose nodes have one name for one
+                pieces = tokenizer_class(model=self._model_bytes, out_type=tf.string)
+                found = pieces.tokenize(tf.strings.join([strings, " "]))
+            found = found.with_values(tf.strings.regex_replace(found.values, _SPACE, ""))
+            return tf.ragged.boolean_mask(found, (found != "") & (found != BETWEEN))
+
+        return words
 
     @staticmethod
     def _ready(text: str) -> str:
