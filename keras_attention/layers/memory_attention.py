@@ -125,6 +125,7 @@ class MemoryAttention(keras.layers.Layer):
             initializer="ones" if self.starts_linear else "zeros",
             trainable=False,
             autocast=False,
+            aggregation="only_first_replica",
         )
         self.built = True
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from keras_attention.training.readers import DataError, Limits, PathLike, _cut, read_each
+from keras_attention.training.readers import DataError, Limits, Located, PathLike, _cut, read_each
 
 _LIMITS = Limits()
 _NUMBERED = re.compile(r"(\d+) (.*)")
+_TASK = re.compile(r"qa(\d+)_")  # begins the names of the files
 
 
 def read_babi(paths: PathLike | Sequence[PathLike], *, limits: Limits = _LIMITS) -> Iterator[dict[str, Any]]:
@@ -25,6 +27,7 @@ def read_babi(paths: PathLike | Sequence[PathLike], *, limits: Limits = _LIMITS)
     Returns:
         An iterator of dicts: "story", a list of sentences, none of them a question; "question"; "answer", a str, one
         with commas where several are asked for; "supporting", the places in the story of the sentences that tell it.
+        From a file named as they name them, such as qa1_…, also "task", its number.
 
     Raises:
         DataError: a missing or damaged file, a line without a number, numbers out of order, a question without an
@@ -41,6 +44,8 @@ def _examples(name: str, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     story: list[str] = []
     places: dict[int, int] = {}  # number of a line -> its place in the story
     last, questions = 0, 0
+    named = _TASK.match(Path(name).name)
+    task = {"task": int(named[1])} if named else {}
     for at, line in enumerate(lines, start=1):
         where = f"{name}:{at}"
         if not line.strip():
@@ -56,7 +61,7 @@ def _examples(name: str, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
         last = number
         if "\t" in text:
             questions += 1
-            yield {"story": list(story), **_question(where, text, places)}
+            yield Located.at(where, {"story": list(story), **_question(where, text, places), **task})
         else:
             places[number] = len(story)
             story.append(text.strip())

@@ -107,8 +107,8 @@ def test_any_stories_come_back_as_they_were(tmp_path_factory, stories, data):
             chosen = data.draw(st.lists(st.integers(0, len(story) - 1), max_size=3)) if story else []
             lines.append(f"{number} {item[0]}\t{item[1]}\t{' '.join(str(numbers[one]) for one in chosen)}")
             expected.append({"story": story[:], "question": item[0], "answer": item[1], "supporting": chosen})
-    path = write(tmp_path_factory.mktemp("babi"), "\n".join(lines))
-    assert list(read_babi(path)) == expected
+    path = write(tmp_path_factory.mktemp("babi"), "\n".join(lines), "qa17_train.txt")
+    assert list(read_babi(path)) == [{**one, "task": 17} for one in expected]
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
@@ -119,6 +119,7 @@ def test_all_tasks_are_read_whole(part):
         examples = list(read_babi(file))
         assert len(examples) == 1000, file
         assert all(one["supporting"] for one in examples), file
+        assert {f"qa{one['task']}" for one in examples} == {file.name.split("_")[0]}
 
 
 def test_the_larger_training_files_are_read_whole():
