@@ -23,6 +23,7 @@ _NAMES = {
     "TrainingConfig": "recipe",
     "TrainingError": "trainer",
     "evaluate": "scoring",
+    "make_cloze": "cloze",
     "parse_relation": "relations",
     "read_babi": "babi",
     "read_conll": "conll",

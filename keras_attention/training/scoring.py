@@ -10,6 +10,7 @@ from typing import Any
 # Task -> the module here that has `evaluate(model, examples, **options)` and `require_scorer()` for it.
 SCORERS = {
     "classification": "label_metrics",
+    "cloze": "cloze_metrics",
     "entailment": "label_metrics",
     "question_answering": "question_metrics",
     "tagging": "tag_scores",
