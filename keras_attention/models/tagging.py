@@ -20,6 +20,7 @@ from keras_attention.models.word_features import AFFIXES, FORMS, SHAPES
 __all__ = ["TaggingModel"]
 
 
+@keras.saving.register_keras_serializable("keras_attention")
 class TaggingModel(TaggedWords):
     """Words through an encoder, and a tag for each.
 

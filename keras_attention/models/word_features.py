@@ -113,8 +113,9 @@ def _share(count: int, size: int) -> int:
 def graph_form_ids(words, buckets):
     """`form_ids` in a graph: string (N,) → dict of `FORMS`, each int32 (N,)."""
     points = tf.strings.unicode_decode(words, "UTF-8")  # (N, characters)
-    plain = tf.where((points >= 48) & (points <= 57), tf.ones_like(points) * 48, points)
-    plain = tf.where((plain >= 65) & (plain <= 90), plain + 32, plain)
+    flat = points.values
+    flat = tf.where((flat >= 48) & (flat <= 57), 48, flat)
+    plain = points.with_values(tf.where((flat >= 65) & (flat <= 90), flat + 32, flat))
     found = {"shapes": _graph_shapes(points)}
     for name, (from_end, size) in AFFIXES.items():
         part = plain[:, -size:] if from_end else plain[:, :size]
@@ -129,16 +130,16 @@ def graph_form_ids(words, buckets):
 
 def _graph_shapes(points):
     def count(which):
-        return tf.reduce_sum(tf.cast(which, tf.int32), axis=1)
+        return tf.reduce_sum(points.with_values(tf.cast(which, tf.int32)), axis=1)
 
     def share(one):
         return tf.where(one == 0, 0, tf.where(one == size, 2, 1))
 
-    upper = ((points >= 65) & (points <= 90)) | ((points >= 0xC0) & (points <= 0xDE))
-    lower = ((points >= 97) & (points <= 122)) | ((points >= 0xDF) & (points < 0x2000))
-    uppers, lowers = count(upper), count(lower)
-    numbers, size = count((points >= 48) & (points <= 57)), tf.cast(points.row_lengths(), tf.int32)
-    first = count(upper[:, :1]) > 0
+    flat, size = points.values, tf.cast(points.row_lengths(), tf.int32)
+    upper = ((flat >= 65) & (flat <= 90)) | ((flat >= 0xC0) & (flat <= 0xDE))
+    lower = ((flat >= 97) & (flat <= 122)) | ((flat >= 0xDF) & (flat < 0x2000))
+    uppers, lowers, numbers = count(upper), count(lower), count((flat >= 48) & (flat <= 57))
+    first = tf.reduce_sum(points.with_values(tf.cast(upper, tf.int32))[:, :1], axis=1) > 0
     case = tf.where((uppers == 1) & first, 2, tf.where(lowers > 0, 4, 3))
     case = tf.where(uppers == 0, tf.where(lowers == 0, 0, 1), case)
     signs = size - uppers - lowers - numbers

@@ -355,7 +355,7 @@ def test_it_is_trained_by_a_recipe_and_loads_as_it_was(tmp_path):
     assert model.tag([ENTITIES[0]["words"]])[0].output == list(
         zip(ENTITIES[0]["words"], ENTITIES[0]["tags"], strict=True)
     )
-    assert model.metadata["scores"]["valid"]["f1"] == 100
+    assert model.metadata["scores"]["validation"]["f1"] == 100
 
 
 def test_a_missing_column_and_an_unknown_tag_are_named_with_their_line(tmp_path):

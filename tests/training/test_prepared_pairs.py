@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from keras_attention.text import WordTokenizer
+from keras_attention.text.entity_marks import MARK_WORDS
 from keras_attention.training.relations import read_relations
 from tests.shared_data import shared_data
 
@@ -67,3 +69,17 @@ def test_every_tenth_sentence_validates(tmp_path):
     assert [one["id"] for one in valid] == list(range(10, 8001, 10))
     assert len(train) == 7200
     assert sorted([*train, *valid], key=lambda one: one["id"]) == list(read_relations(given))
+
+
+def test_rare_words_are_kept_where_they_have_a_vector(tmp_path):
+    texts = ["A <e1>dog</e1> bites a <e2>zorx</e2>.", "A <e1>cat</e1> bites a <e2>blurb</e2>."]
+    (tmp_path / "train.txt").write_text(
+        "".join(f'{number}\t"{text}"\nOther\nComment:\n\n' for number, text in enumerate(texts, 1))
+    )
+    (tmp_path / "vectors.txt").write_text("cat 1 2\nblurb 3 4\nhouse 5 6\n")
+    files = ["--train", str(tmp_path / "train.txt"), "--vectors", str(tmp_path / "vectors.txt")]
+    assert script("prepare_relations").main([*files, "--out", str(tmp_path)]) == 0
+    tokenizer = WordTokenizer.load(tmp_path / "tokenizer")
+    words = tokenizer.tokens(range(4, tokenizer.vocabulary_size))
+    assert words[:4] == [*MARK_WORDS]
+    assert sorted(words[4:]) == [".", "a", "bites", "blurb", "cat"]
