@@ -10,6 +10,11 @@ import re
 from pathlib import Path
 
 METADATA_SHA256: dict[str, str] = {
+    "classify_hierarchical": "05a693e2b9c8e7476a514a6d0e3c014340833d2fa897ebeb1af5ee4d1081ebeb",
+    "classify_hierarchical.bbc": "ff96c3cae93c977aaa6695e77879ee1fcdaa1eba37884fa04955af853a0b71d3",
+    "classify_multidim": "183923810995c9b31e17d3d06564f6d1ecc34d6775d060bbaec9938c24c0f671",
+    "classify_multidim.polarity": "bb4e647c4a774453e0e94bbd31f5d8729843a4360a7af493b6e40200f1282cd1",
+    "classify_multidim.trec": "4f782351d924db2248f2e67fac0eadc48cc3d499ba2aa99c7f9161c7d3ace4f0",
     "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
     "nmt_luong.multi30k": "bdfd952f764ebe88626dcb0767097365a9f6dace32b1330984f6a854c5535207",
     "nmt_transformer": "4288e65283ccd4be3aed2ae72b5c8b8fe40410fb9380d83fbda34ceed108c04f",

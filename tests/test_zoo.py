@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import runpy
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from keras_attention import preset_hashes, zoo
 from keras_attention.resources import data_folder
 from tests import tiny
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -187,10 +190,20 @@ def test_the_table_of_hashes_is_written_again_and_again(bundled):
 
 
 MULTI30K = ("nmt_luong.multi30k", "nmt_bahdanau", "nmt_local", "nmt_local.monotonic", "nmt_hard", "nmt_seq2seq")
+UNDERSTANDING = (
+    "classify_",
+    "cloze_",
+    "entail_",
+    "qa_",
+    "relate_",
+    "tag_",
+)
 BUDGET = {  # bytes of an entry
     "nmt_luong": 16 * 2**20,
     **dict.fromkeys((*MULTI30K, "nmt_transformer"), 8_000_000),
+    **{name: 2_500_000 for name in zoo.names() if name.startswith(UNDERSTANDING)},
 }
+UNDERSTANDING_BUDGET = 14_000_000  # bytes of those entries together
 WHOLE_BUDGET = 95 * 2**20
 
 
@@ -207,6 +220,24 @@ def test_all_presets_together_keep_to_the_budget():
     assert sum(path.stat().st_size for path in data_folder("zoo").rglob("*") if path.is_file()) <= WHOLE_BUDGET
 
 
+def test_the_understanding_entries_keep_to_their_budget():
+    folders = [zoo.find(name) for name in zoo.names() if name.startswith(UNDERSTANDING)]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= UNDERSTANDING_BUDGET
+
+
 @pytest.mark.parametrize("name", zoo.names())
-def test_a_bundled_preset_opens_with_the_recorded_hash(name):
-    assert zoo.load(name).metadata["task"] == "translation"
+def test_a_bundled_preset_opens_with_the_recorded_hash_and_answers_its_samples(name):
+    model = zoo.load(name)
+    assert model.metadata["task"] == model.task
+    samples = model.metadata["samples"][:2]
+    found = model.run(samples)
+    assert [one.output for one in found] == [model.run(sample).output for sample in samples]
+    for one in found:
+        assert one.output
+        assert one.attention or name == "nmt_seq2seq"
+
+
+def test_the_page_of_the_zoo_says_what_the_presets_say():
+    written = runpy.run_path(str(ROOT / "training" / "zoo_page.py"))["page"]()
+    assert (ROOT / "docs" / "zoo.md").read_text("utf-8") == written
