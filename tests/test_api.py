@@ -19,8 +19,6 @@ PUBLIC = {
     "keras_attention": [
         "AttentionMap",
         "Prediction",
-        "TaggingConfig",
-        "TaggingModel",
         "TaskModel",
         "alignments",
         "attention_maps",
@@ -138,6 +136,8 @@ PUBLIC = {
         "Prediction",
         "RelationConfig",
         "RelationModel",
+        "TaggingConfig",
+        "TaggingModel",
         "TaskModel",
         "TransformerConfig",
         "TransformerTranslationModel",

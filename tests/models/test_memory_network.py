@@ -216,7 +216,7 @@ def test_the_hops_are_linear_for_the_first_steps():
     assert int(model.step.numpy()) == 3  # validation counts no step
 
 
-def test_two_devices_count_the_steps_of_one():
+def test_a_strategy_counts_the_steps():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
         model = make_model(linear_start_steps=1)
