@@ -5,9 +5,9 @@ r"""Makes a bundled preset of a trained model that labels, tags or answers: cali
 
 The temperature of the probabilities is chosen on the validation split; the test split only reports. Each `--against` is
 another run, scored on the same test and compared by paired bootstrap. The card's prose stands in
-`training/cards/<entry>.md`: a YAML head (description, weights_license, test_set, metric, samples, picture), then
-Markdown with `{names}` of what is measured here; `<entry>.LICENSE` beside it, or that of the entry that the head names
-under `license_of`. Afterwards `python -m keras_attention.preset_hashes` records the new hashes.
+the YAML head of `training/cards/<entry>.md`, and where it goes in `training/cards/_labels.md`, with `{names}` of what
+is measured here; the licence of the weights is `training/cards/<entry>.LICENSE`. Afterwards
+`python -m keras_attention.preset_hashes` records the new hashes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,27 @@ import dataclasses
 import json
 import math
 import os
+import re
 import shutil
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
-from publish import HERE, named_path, read_card
+from publish import HERE, card_parts, named_path
 
 from keras_attention import zoo
 from keras_attention.training import label_metrics, scoring, tag_scores
 from keras_attention.training.formats import read_data
 from keras_attention.training.tag_metrics import semeval2010_macro_f1
+
+CALIBRATION = (
+    "ece is the expected calibration error (Guo et al., 2017; 15 bins), after the logits were divided by {}, which was "
+    "chosen on validation."
+)
+BOOTSTRAP = (
+    "p is of a paired bootstrap with 1,000 draws of the test examples: that a difference of this size comes by chance."
+)
 
 
 def examples_of(model, path):
@@ -139,7 +148,7 @@ def main():
     parser.add_argument("--against", type=named_path, action="append", default=[], metavar="NAME=RUN")
     parser.add_argument("--zoo", type=Path, default=HERE.parent / "zoo")
     options = parser.parse_args()
-    head, body = read_card(HERE / "cards" / f"{options.entry}.md")
+    head, body, _ = card_parts(options.entry)
     folder = options.zoo / options.entry
     model = zoo.load(options.run)
     valid = examples_of(model, options.valid)
@@ -164,22 +173,24 @@ def main():
     zoo.save(model, folder, metadata)
     model = zoo.load(folder)
     draw(model.run(head["picture"]), folder)
-    shutil.copyfile(HERE / "cards" / f"{head.get('license_of', options.entry)}.LICENSE", folder / "LICENSE")
+    shutil.copyfile(HERE / "cards" / f"{options.entry}.LICENSE", folder / "LICENSE")
     size = (folder / "model.safetensors").stat().st_size
     named = {
+        **{key: head[key] for key in ("summary", "call", "limits", "licence", "vectors")},
         "entry": options.entry,
         "splits": scores_table(scores),
-        "comparisons": compared_rows,
+        "comparisons": compared_rows and f"{compared_rows}\n\n{BOOTSTRAP}",
         "samples": sample_rows(model, head["samples"]),
         "parameters": f"{model.metadata['parameters'] / 1e6:.2f} M",
         "minutes": f"{math.ceil(10 * training['minutes']) / 10:g}",
         "steps": f"{training['steps']:,}",
         "seed": recipe["training"]["seed"],
-        "temperature": getattr(model.config, "temperature", 1.0),
+        "calibration": CALIBRATION.format(model.config.temperature) if hasattr(model.config, "temperature") else "",
         "size": f"{size / 2**20:.2f} MiB",
         **{key: f"{value:.1f}" for key, value in numbers(scores[first]).items()},
     }
-    (folder / "README.md").write_text(body.lstrip("\n").format(**named), "utf-8")
+    card = re.sub(r" +\n", "\n", body.lstrip("\n").format(**named))
+    (folder / "README.md").write_text(re.sub(r"\n{3,}", "\n\n", card), "utf-8")  # where nothing was compared
     print(f"{folder}: {metadata['headline']}, weights {named['size']}")
     print(named["splits"])
 

@@ -53,8 +53,8 @@ def read_data(
     reader = READERS.get(format, read_examples)
     if reader is read_examples:
         options |= {"columns": columns, "format": format or None}
-    elif places is not None:
-        options |= {"columns": places}
+    if places is not None:
+        options |= {"places": places} if reader is read_examples else {"columns": places}
     taken = inspect.signature(reader).parameters
     if "skip_bad" in taken:
         options |= {"skip_bad": skip_bad, "bad_lines": bad_lines}

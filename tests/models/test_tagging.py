@@ -14,6 +14,7 @@ from keras_attention.models import TaggingConfig, TaggingModel
 from keras_attention.models.tagging import spans_of
 from keras_attention.text import WordTokenizer, WordVectors
 from keras_attention.training import Recipe, session
+from keras_attention.training.formats import read_data
 from keras_attention.training.readers import DataError
 
 ROLES = [
@@ -356,6 +357,17 @@ def test_it_is_trained_by_a_recipe_and_loads_as_it_was(tmp_path):
         zip(ENTITIES[0]["words"], ENTITIES[0]["tags"], strict=True)
     )
     assert model.metadata["scores"]["validation"]["f1"] == 100
+
+
+def test_the_places_of_columns_are_options_of_the_data(tmp_path):
+    path = tmp_path / "some.conllu"
+    path.write_text("# text = The cat\n1-2\tThecat\t_\t_\n1\tThe\tthe\tDET\n2\tcat\tcat\tNOUN\n", "utf-8")
+    options = {"format": "conll", "places": {"words": 1, "tags": 3}, "id_column": 0}
+    assert [*read_data([path], columns=TaggingModel.columns, **options)] == [
+        {"words": ["The", "cat"], "tags": ["DET", "NOUN"]}
+    ]
+    with pytest.raises(ValueError, match="has no option 'places'"):
+        read_data([path], columns=("words", "tags"), format="tsv", places={"words": 1})
 
 
 def test_a_missing_column_and_an_unknown_tag_are_named_with_their_line(tmp_path):
