@@ -10,14 +10,20 @@ import re
 from pathlib import Path
 
 METADATA_SHA256: dict[str, str] = {
-    "classify_hierarchical": "05a693e2b9c8e7476a514a6d0e3c014340833d2fa897ebeb1af5ee4d1081ebeb",
+    "classify_hierarchical": "254dccc7e445bfcd88d35f9856e1f0eb30c5fcf16c3fc1635c2912044a7e7a6c",
     "classify_hierarchical.bbc": "ff96c3cae93c977aaa6695e77879ee1fcdaa1eba37884fa04955af853a0b71d3",
-    "classify_multidim": "183923810995c9b31e17d3d06564f6d1ecc34d6775d060bbaec9938c24c0f671",
+    "classify_multidim": "18737a0ac38991c9eef73b2e53ed38ddeafa13ec2c01579d760a3e432214f730",
     "classify_multidim.polarity": "bb4e647c4a774453e0e94bbd31f5d8729843a4360a7af493b6e40200f1282cd1",
     "classify_multidim.trec": "4f782351d924db2248f2e67fac0eadc48cc3d499ba2aa99c7f9161c7d3ace4f0",
+    "entail_decomposable": "d2e8acef7e81c019852257b4041aa565df22e331fe043ada732dd59c86de05f7",
+    "entail_decomposable.sick": "bb604665ee160f864045726d2edefa62d8c3e84e041c7a487977445ca6f71688",
+    "entail_decomposable.wordbyword": "2d92a4eb7682ce0f149ef75c25e3716f6cf7de590cbd35193bec0982052390d6",
     "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
     "nmt_luong.multi30k": "bdfd952f764ebe88626dcb0767097365a9f6dace32b1330984f6a854c5535207",
     "nmt_transformer": "4288e65283ccd4be3aed2ae72b5c8b8fe40410fb9380d83fbda34ceed108c04f",
+    "relate_attention": "d9728427bde44d55de1e458016f054a4acff0d31a5e3522e7063bbf3d81bcce3",
+    "tag_selfattention.ner": "7e662d1375fb43d0b4d6f5d0e0ab40b343e71be4758e31f437f9ecacb4e532ac",
+    "tag_selfattention.pos": "8c2b4865e7cfcf181441945901b4709afc79fac120b5cb7ea0e440e5d9aab584",
 }
 
 

@@ -35,8 +35,8 @@ _PAGE = """<!DOCTYPE html>
 </head>
 <body>
 <h1 dir="auto">{title}</h1>
-<p class="about">The bar is the weight of a sentence in the document, as a share of the largest; the shade that of a word
-in its sentence, times that of the sentence. Pointing at them shows the weights.</p>
+<p class="about">The bar is the weight of a sentence in the document, as a share of the largest; the shade that of a
+word in its sentence, times that of the sentence. Pointing at them shows the weights.</p>
 {body}
 </body>
 </html>

@@ -47,7 +47,7 @@ class FakeModel(keras.Model):
     """target[t] is told from source[t] by an embedding, dropout and a dense layer."""
 
     family, task, verb, columns = "fake", "translation", "translate", ("source", "target")
-    validation_options, counted = {}, "target tokens"  # noqa: RUF012
+    validation_options, counted = {}, "target tokens"
 
     def __init__(self, units: int = 8, dropout: float = 0.3, seed: int = 1, vocabulary_size: int = 16):
         super().__init__(name="fake")
