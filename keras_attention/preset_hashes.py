@@ -11,13 +11,14 @@ from pathlib import Path
 
 METADATA_SHA256: dict[str, str] = {
     "classify_hierarchical": "254dccc7e445bfcd88d35f9856e1f0eb30c5fcf16c3fc1635c2912044a7e7a6c",
-    "classify_hierarchical.bbc": "ff96c3cae93c977aaa6695e77879ee1fcdaa1eba37884fa04955af853a0b71d3",
+    "classify_hierarchical.bbc": "034578eed3f00cbdee20bbb332df936d368688f0a9b1faf48d1cce31bb443513",
     "classify_multidim": "18737a0ac38991c9eef73b2e53ed38ddeafa13ec2c01579d760a3e432214f730",
     "classify_multidim.polarity": "bb4e647c4a774453e0e94bbd31f5d8729843a4360a7af493b6e40200f1282cd1",
     "classify_multidim.trec": "4f782351d924db2248f2e67fac0eadc48cc3d499ba2aa99c7f9161c7d3ace4f0",
     "entail_decomposable": "d2e8acef7e81c019852257b4041aa565df22e331fe043ada732dd59c86de05f7",
     "entail_decomposable.sick": "bb604665ee160f864045726d2edefa62d8c3e84e041c7a487977445ca6f71688",
     "entail_decomposable.wordbyword": "2d92a4eb7682ce0f149ef75c25e3716f6cf7de590cbd35193bec0982052390d6",
+    "nmt_bahdanau": "932bd390fadf1f29197d6699b0838ab472e1ce41585b6e502f2595743b5dc40c",
     "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
     "nmt_luong.multi30k": "bdfd952f764ebe88626dcb0767097365a9f6dace32b1330984f6a854c5535207",
     "nmt_transformer": "4288e65283ccd4be3aed2ae72b5c8b8fe40410fb9380d83fbda34ceed108c04f",
