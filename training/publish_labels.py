@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import glob
 import json
 import math
 import os
@@ -41,10 +42,11 @@ BOOTSTRAP = (
 
 
 def examples_of(model, path):
-    """The examples of a file in the format that the model's recipe has."""
+    """The examples of a file, or of those of a pattern such as `qa*_test.txt`, in the format of the model's recipe."""
     data = model.metadata["recipe"]["data"]
+    paths = sorted(glob.glob(str(path))) if "*" in str(path) else [path]
     columns = data["columns"] or model.columns
-    return list(read_data(path, columns=columns, format=data["format"], **data["options"]))
+    return list(read_data(paths, columns=columns, format=data["format"], **data["options"]))
 
 
 def inputs_of(model, examples):
@@ -104,7 +106,12 @@ def scores_table(scores):
     rows = [["split", "examples", *names]]
     for split, found in scores.items():
         rows.append([split, found["examples"], *[f"{found[name]:.2f}" for name in names]])
-    return table(rows)
+    first = next(iter(scores.values()))
+    tasks = [name for name in first if name.startswith("task_")]
+    if not tasks:
+        return table(rows)
+    errors = [[name.removeprefix("task_") for name in tasks], [f"{first[name]:.1f}" for name in tasks]]
+    return f"{table(rows)}\n\nThe error of each task on the test:\n\n{table(errors)}"
 
 
 def comparison(model, metric, examples, ours, others):
@@ -143,7 +150,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("entry")
     parser.add_argument("--run", type=Path, required=True)
-    parser.add_argument("--valid", required=True, action="append")
+    parser.add_argument("--valid", required=True, metavar="FILE")
     parser.add_argument("--test", type=named_path, action="append", required=True, metavar="[NAME=]FILE")
     parser.add_argument("--against", type=named_path, action="append", default=[], metavar="NAME=RUN")
     parser.add_argument("--zoo", type=Path, default=HERE.parent / "zoo")
@@ -185,7 +192,7 @@ def main():
         "minutes": f"{math.ceil(10 * training['minutes']) / 10:g}",
         "steps": f"{training['steps']:,}",
         "seed": recipe["training"]["seed"],
-        "calibration": CALIBRATION.format(model.config.temperature) if hasattr(model.config, "temperature") else "",
+        "calibration": CALIBRATION.format(model.config.temperature) if "ece" in scores[first] else "",
         "size": f"{size / 2**20:.2f} MiB",
         **{key: f"{value:.1f}" for key, value in numbers(scores[first]).items()},
     }
