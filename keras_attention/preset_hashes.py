@@ -19,7 +19,7 @@ METADATA_SHA256: dict[str, str] = {
     "entail_decomposable.sick": "bb604665ee160f864045726d2edefa62d8c3e84e041c7a487977445ca6f71688",
     "entail_decomposable.wordbyword": "2d92a4eb7682ce0f149ef75c25e3716f6cf7de590cbd35193bec0982052390d6",
     "nmt_bahdanau": "932bd390fadf1f29197d6699b0838ab472e1ce41585b6e502f2595743b5dc40c",
-    "nmt_hard": "b78550fc2b87f741af17a3a33714b5fcd9ee00d058aea5a2e571f882bbf9509d",
+    "nmt_hard": "19a00134cda6567d2155ee5b7d2c136f369259fa9f66af87b38197fd00da7ece",
     "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
     "nmt_luong.multi30k": "bdfd952f764ebe88626dcb0767097365a9f6dace32b1330984f6a854c5535207",
     "nmt_transformer": "4288e65283ccd4be3aed2ae72b5c8b8fe40410fb9380d83fbda34ceed108c04f",
