@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from keras_attention.precision import at_least_float32
+from keras_attention.precision import at_least_float32, wide_range
 from keras_attention.scores.base import Score, positive_int
 
 __all__ = ["LocationAwareScore", "location_aware"]
@@ -33,6 +33,7 @@ def location_aware(projected_query, projected_key, previous, filters, location_k
     )  # (B, Tv, F), 0 beyond both ends
     located = ops.matmul(ops.cast(features, dtype), location_kernel)
     hidden = ops.tanh(projected_key + ops.expand_dims(projected_query, 1) + located)
+    hidden, scale = wide_range(hidden, scale)
     return ops.einsum("bvu,u->bv", hidden, scale)
 
 
