@@ -77,7 +77,7 @@ def to_saved_model(
 
 def _check_text(model, draft: Path, function) -> dict[str, Any]:
     """Strings in and out, equal to the model's: a batch of several lengths and a batch of one."""
-    samples = model.sample_inputs() or [model.as_example(one) for one in model.placeholder_texts()]
+    samples = model.sample_inputs() or [model.as_example(one) for one in model.trial_inputs()]
     names = [spec.name for spec in function.input_signature]
     columns = model.columns[: model.input_columns]
     rows = [[model.as_text(column, one[column]).encode() for column in columns] for one in samples]

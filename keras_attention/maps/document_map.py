@@ -9,7 +9,7 @@ from html import escape
 
 import numpy as np
 
-from keras_attention.maps import colours
+from keras_attention.maps import colours, page
 from keras_attention.maps.attention_map import AttentionMap
 from keras_attention.maps.files import write_atomically
 from keras_attention.maps.labels import visible
@@ -24,22 +24,9 @@ p.sentence span { padding: .1em .15em; border-radius: .2em; }
 span.dark { color: #fff; }
 """
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<h1 dir="auto">{title}</h1>
+_HEAD = """<h1 dir="auto">{title}</h1>
 <p class="about">The bar is the weight of a sentence in the document, as a share of the largest; the shade that of a
 word in its sentence, times that of the sentence. Pointing at them shows the weights.</p>
-{body}
-</body>
-</html>
 """
 
 
@@ -96,7 +83,8 @@ class DocumentMap(AttentionMap):
         """
         top = max(self.sentence_weights, default=0.0) or 1.0
         body = "\n".join(_sentence(weight, weight / top, words) for weight, words in self.sentences())
-        whole = _PAGE.format(title=escape(visible(self.rows[0])), style=_STYLE, body=body)
+        head = _HEAD.format(title=escape(visible(self.rows[0])))
+        whole = page.whole_page(self.rows[0], _STYLE, head + body)
         if path is not None:
             write_atomically(path, whole.encode("utf-8"))
         return whole

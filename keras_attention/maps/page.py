@@ -38,6 +38,8 @@ _STYLE = """
 .attention-map .scale i { width: 10em; height: .8em; box-shadow: inset 0 0 0 1px #8883; }
 """
 
+_PAGE_STYLE = ":root { color-scheme: light dark; } body { margin: 1.5em; background: Canvas; }"
+
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -45,7 +47,7 @@ _PAGE = """<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>:root {{ color-scheme: light dark; }} body {{ margin: 1.5em; background: Canvas; }}</style>
+<style>{style}</style>
 </head>
 <body>
 {body}
@@ -56,7 +58,12 @@ _PAGE = """<!DOCTYPE html>
 
 def page(attention: AttentionMap) -> str:
     """A page of its own that shows the map."""
-    return _PAGE.format(title=_safe(attention.name), body=fragment(attention))
+    return whole_page(attention.name, _PAGE_STYLE, fragment(attention))
+
+
+def whole_page(title: str, style: str, body: str) -> str:
+    """A page without scripts that loads nothing; `style` and `body` are CSS and HTML, `title` is text."""
+    return _PAGE.format(title=_safe(title), style=style, body=body)
 
 
 def fragment(attention: AttentionMap) -> str:

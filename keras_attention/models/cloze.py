@@ -339,7 +339,7 @@ class ClozeModel(WordModel):
     def sidecar(self):
         return {"special_ids": {"pad": self.pad_id}, "max_length": self.config.max_length, "blank": _BLANK}
 
-    def placeholder_texts(self):
+    def trial_inputs(self):
         return [
             {"document": "One and two.", "query": f"{_BLANK} and two.", "candidates": "one|two"},
             {"document": "A longer text, with more words.", "query": f"A {_BLANK}.", "candidates": "text|words|more"},

@@ -172,7 +172,7 @@ class RelationModel(LabelModel):
 
     # Export
 
-    def placeholder_texts(self):
+    def trial_inputs(self):
         return [
             {"text": "<e1>One</e1> of <e2>two</e2>."},
             {"text": "A somewhat longer <e2>text</e2>, with more <e1>words</e1>."},

@@ -135,7 +135,7 @@ class TaggedWords(WordModel):
             found[name] = words.with_values(values)
         return words, {name: found[name].to_tensor(self.pad_id) for name in self.id_columns}
 
-    def placeholder_texts(self):
+    def trial_inputs(self):
         first, second = ("One [is] enough.", "A somewhat longer text, with more [words].")
         if self.config.has_predicate:
             return [first, second]

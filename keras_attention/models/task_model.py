@@ -216,7 +216,7 @@ class TaskModel(keras.Model):
         samples = (getattr(self, "metadata", None) or {}).get("samples", [])
         return [self.as_example(one) for one in samples] if self.tokenizer is not None else []
 
-    def placeholder_texts(self) -> list:
+    def trial_inputs(self) -> list:
         """Inputs of `run` for a model without samples: two, of different lengths."""
         texts = ("One.", "A somewhat longer text, with more words.")
         return [dict.fromkeys(self.columns[: self.input_columns], text) for text in texts]
