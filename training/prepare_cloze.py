@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from keras_attention.training.cloze import make_cloze
+from keras_attention.training.cloze import make_cloze, split_sentences, split_words
 from keras_attention.training.conll import read_conll
 
 VALID, TEST = ("289",), ("1874", "501")
@@ -52,13 +52,15 @@ def prepare(options: argparse.Namespace) -> None:
     missing = [name for name in (*options.valid, *options.test) if name not in books]
     if missing:
         raise ValueError(f"{options.books} has no book {missing[0]}. Expected {missing[0]}.txt or .txt.gz there.")
-    tag = zoo_tagger(options.tagger) if options.tagger else lexicon_tagger(options.tags)
+    alone = None if options.tagger else lexicon_tagger(options.tags)
+    tagger = zoo_tagger(options.tagger) if options.tagger else lambda text: alone
     parts = {"valid": options.valid, "test": options.test}
     parts["train"] = [name for name in books if name not in (*options.valid, *options.test)]
     options.out.mkdir(parents=True, exist_ok=True)
     for part, names in parts.items():
         step = options.valid_step if part == "valid" else 1
-        questions = itertools.chain(*(make_cloze(body(books[name]), tag, step=step) for name in names))
+        texts = (body(books[name]) for name in names)
+        questions = itertools.chain.from_iterable(make_cloze(text, tagger(text), step=step) for text in texts)
         kinds: Counter[str] = Counter()
         with open(options.out / f"{part}.jsonl", "w", encoding="utf-8", newline="\n") as stream:
             for one in questions:
@@ -101,12 +103,30 @@ def lexicon_tagger(path: Path) -> Callable[[Sequence[str]], list[str]]:
     return lambda words: [one(place, word) for place, word in enumerate(words)]
 
 
-def zoo_tagger(name: str) -> Callable[[Sequence[str]], list[str]]:
-    """The tagger of an entry: words in, tags out."""
+def zoo_tagger(name: str) -> Callable[[str], Callable[[Sequence[str]], list[str]]]:
+    """The tagger of an entry, for texts whose sentences it tags together: a text → words to tags.
+
+    What is longer than the model reads is tagged part by part.
+    """
     from keras_attention import zoo
 
     model = zoo.load(name)
-    return lambda words: [tag for _, tag in model.run({"words": list(words)}, attention=False).output]
+    most = model.config.max_length
+
+    def of_text(text: str) -> Callable[[Sequence[str]], list[str]]:
+        sentences = [words for words in map(split_words, split_sentences(text)) if words]
+        parts = [
+            (place, {"words": words[start : start + most]})
+            for place, words in enumerate(sentences)
+            for start in range(0, len(words), most)
+        ]
+        tags: list[list[str]] = [[] for _ in sentences]
+        for (place, _), one in zip(parts, model.run([part for _, part in parts], attention=False), strict=True):
+            tags[place] += [tag for _, tag in one.output]
+        found = dict(zip(map(tuple, sentences), tags, strict=True))
+        return lambda words: found[tuple(words)]
+
+    return of_text
 
 
 if __name__ == "__main__":

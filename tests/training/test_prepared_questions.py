@@ -116,3 +116,11 @@ def test_the_list_of_words_guesses_what_it_does_not_know(words, tmp_path):
     (tmp_path / "tags.conllu").write_text("\n".join(lines) + "\n", "utf-8")
     tag = script("training/prepare_cloze.py").lexicon_tagger(tmp_path / "tags.conllu")
     assert tag(words) == ["DET", "NOUN", "PROPN", "NOUN"]
+
+
+def test_a_tagger_of_the_zoo_tags_sentences_of_any_length():
+    tagger = script("training/prepare_cloze.py").zoo_tagger("tag_selfattention.pos")
+    words = ["The", "dog", "sat", *["and", "the", "dog", "sat"] * 150, "."]
+    tag = tagger(" ".join(words) + "\n\nThe cat sat.")
+    assert len(tag(words)) == len(words) and {"NOUN", "VERB"} <= {*tag(words)}
+    assert tag(["The", "cat", "sat", "."]) == ["DET", "NOUN", "VERB", "PUNCT"]
