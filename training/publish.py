@@ -8,7 +8,8 @@ only report, the first of them in the headline. The card's prose stands in `trai
 (description, weights_license, test_set, samples, picture), then Markdown with `{names}` of what is measured here;
 beside it, in `<entry>.LICENSE`, the licence of the weights. Where many entries share theirs the head names it
 (`shared: multi30k`, for `_multi30k.md` and `_multi30k.LICENSE`) and adds what is its own (`summary`). With
-`tokenized: de` in the head the headline is lowercased tokenised BLEU in that language.
+`tokenized: de` in the head the headline is lowercased tokenised BLEU in that language. With `--seed-run` further runs
+of the same recipe, from other seeds, are scored too, and mean and standard deviation reported.
 Afterwards `python -m keras_attention.preset_hashes` records the new hashes.
 """
 
@@ -18,6 +19,7 @@ import argparse
 import dataclasses
 import os
 import shutil
+import statistics
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -30,6 +32,7 @@ from keras_attention.training.readers import read_examples
 
 HERE = Path(__file__).resolve().parent
 BEAMS, PENALTIES = (1, 5), (0.6, 1.0, 1.4, 1.8)
+FIGURES = ("tokenized_bleu", "bleu", "chrf")
 
 
 def scored(model, path, language=None, **options):
@@ -103,6 +106,46 @@ def measured(model, valid, tests, language, run):
     return scores
 
 
+def over_seeds(model, scores, runs, tests, language):
+    """Mean and standard deviation (n - 1) of each figure over the model and the models of other runs.
+
+    Each searches as the model does, so that nothing is chosen on their account.
+
+    Returns:
+        dict of "seeds", a list, and of each test: figure → dict of "mean", "deviation" and "values".
+    """
+    seeds, found = [model.metadata["recipe"]["training"]["seed"]], {name: [scores[name]] for name, _ in tests}
+    for run in runs:
+        other = zoo.load(run)
+        other.config = dataclasses.replace(
+            other.config, beam_size=model.config.beam_size, length_penalty=model.config.length_penalty
+        )
+        seeds.append(other.metadata["recipe"]["training"]["seed"])
+        for name, path in tests:
+            found[name].append(scored(other, path, language)[0])
+    if len({*seeds}) < len(seeds):
+        raise SystemExit(f"The runs have the seeds {seeds}. Expected a seed for each run.")
+    summary = {"seeds": seeds}
+    for name, ones in found.items():
+        figures = {key: [one[key] for one in ones] for key in FIGURES if key in ones[0]}
+        summary[name] = {
+            key: {"mean": statistics.mean(values), "deviation": statistics.stdev(values), "values": values}
+            for key, values in figures.items()
+        }
+    return summary
+
+
+def seeds_text(summary):
+    """The sentence of the card about other seeds."""
+    if not summary:
+        return ""
+    names = [name for name in summary if name != "seeds"]
+    figures = [summary[name].get("tokenized_bleu") or summary[name]["bleu"] for name in names]
+    told = [f"{one['mean']:.2f} ± {one['deviation']:.2f} ({name})" for name, one in zip(names, figures, strict=True)]
+    seeds = ", ".join(map(str, summary["seeds"]))
+    return f" Over the seeds {seeds}, mean and standard deviation of the first column: {', '.join(told)}."
+
+
 def facts(entry, head, model, scores, picture):
     """What the body of a card may name."""
     training, recipe = model.metadata["training"], model.metadata["recipe"]
@@ -127,6 +170,7 @@ def facts(entry, head, model, scores, picture):
         "steps": f"{training['steps']:,}",
         "tokens": f"{training['target_tokens'] / 1e6:.1f} M",
         "seed": recipe["training"]["seed"],
+        "seeds": seeds_text(model.metadata.get("seeds")),
         "samples": "\n".join(f"| {text} | {one.output} |" for text, one in outputs),
     }
 
@@ -137,6 +181,7 @@ def main():
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--valid", type=Path, required=True)
     parser.add_argument("--test", type=named_path, action="append", required=True, metavar="[NAME=]FILE")
+    parser.add_argument("--seed-run", type=Path, action="append", default=[], metavar="RUN", help="of another seed")
     parser.add_argument("--zoo", type=Path, default=HERE.parent / "zoo")
     options = parser.parse_args()
     head, body, licence = card_parts(options.entry)
@@ -156,6 +201,8 @@ def main():
         },
         **{name: model.metadata[name] for name in ("training", "recipe")},
     }
+    if options.seed_run:
+        metadata["seeds"] = over_seeds(model, scores, options.seed_run, options.test, language)
     folder = zoo.save(model, options.zoo / options.entry, metadata)
     model = zoo.load(folder)
     picture = model.run(head["picture"])
