@@ -152,6 +152,8 @@ class TrainingConfig:
         precision: "float32", "mixed_bfloat16" or "mixed_float16"; applied by whoever builds the model.
         batch_tokens: int. Budget of a batch in tokens of all columns, padding included.
         batch_size: int. Examples a batch; 0 goes by `batch_tokens`, anything else does without it.
+        bucket_width: int >= 1, in tokens. How far lengths in a batch may differ: wide steps mix more and pad more.
+            Where the length tells the kind of an example (a task, a source), small ones make batches of one kind.
         accumulate: int >= 1. Batches whose gradients are summed to one update.
         max_length: int. Longer examples (in tokens, any column) are left out; 0 keeps all.
         epochs, steps: ints, minutes: float. Budgets; 0 is none; the first that is used up ends the training.
@@ -171,6 +173,7 @@ class TrainingConfig:
     precision: str = "float32"
     batch_tokens: int = 4096
     batch_size: int = 0
+    bucket_width: int = 2
     accumulate: int = 1
     max_length: int = 0
     epochs: int = 0
@@ -193,7 +196,7 @@ class TrainingConfig:
         for name in ("seed", "batch_tokens", "batch_size", "max_length", "epochs", "steps", "minutes", "validate_every",
                      "checkpoint_every", "checkpoint_seconds", "average_checkpoints"):  # fmt: skip
             check(getattr(self, name) >= 0, f"training.{name}", getattr(self, name), "0 or more")
-        for name in ("accumulate", "keep_checkpoints"):
+        for name in ("accumulate", "bucket_width", "keep_checkpoints"):
             check(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "1 or more")
         check(self.log_seconds > 0, "training.log_seconds", self.log_seconds, "a time above 0")
         check(bool(self.batch_tokens or self.batch_size), "training.batch_tokens", 0, "a size of the batch")
@@ -205,9 +208,10 @@ class TrainingConfig:
               self.average_checkpoints, f"at most training.keep_checkpoints ({self.keep_checkpoints})")  # fmt: skip
 
     @property
-    def batch_limit(self) -> dict[str, int]:
-        """The limit of a batch as `BatchPlan` takes it."""
-        return {"batch_size": self.batch_size} if self.batch_size else {"batch_tokens": self.batch_tokens}
+    def batch_plan(self) -> dict[str, int]:
+        """The limit of a batch and the width of buckets as `BatchPlan` takes them."""
+        limit = {"batch_size": self.batch_size} if self.batch_size else {"batch_tokens": self.batch_tokens}
+        return {**limit, "bucket_width": self.bucket_width}
 
 
 @dataclass(frozen=True)
@@ -332,9 +336,11 @@ class Recipe:
         """Hashes of what a training cannot change when it continues: the model, and the data with its order."""
         training = self.training
         order = [training.seed, training.batch_tokens, training.batch_size, training.max_length, training.accumulate]
+        if training.bucket_width != TrainingConfig.bucket_width:  # so that older trainings continue
+            order.append(training.bucket_width)
         model = [self.family, self.model, configuration.to_dict(self.tokenizer)]
         data = configuration.to_dict(self.without_folders().data)
-        if not data["vectors"]:  # so that trainings from before there were any continue
+        if not data["vectors"]:  # as above
             del data["vectors"]
         return {"model": _digest(model), "data": _digest([data, order])}
 

@@ -132,7 +132,7 @@ class Trainer:
         """
         store = vectorized(self.model, train_examples, self.recipe, "training", self.recipe.training.max_length)[0]
         valid_store, valid_examples = vectorized(self.model, valid_examples, self.recipe, "validation", 0)
-        self.plan = BatchPlan(store.lengths, **self.recipe.training.batch_limit, seed=self.recipe.training.seed)
+        self.plan = BatchPlan(store.lengths, **self.recipe.training.batch_plan, seed=self.recipe.training.seed)
         self.validator = Validator(self.model, self.recipe, valid_examples, valid_store, self.strategy)
         self._restore({**self.recipe.identity(), "training file": fingerprint(store)})
         self._clock = run_state.Clock(self.recipe.training.minutes_clock, self.state.seconds)

@@ -38,7 +38,7 @@ class Validator:
         limit = recipe.evaluation.valid_examples or len(examples)
         self.examples = list(examples[:limit])
         self.shown = list(examples[: recipe.evaluation.samples])
-        self.plan = BatchPlan(store.lengths, **recipe.training.batch_limit, shuffle=False)
+        self.plan = BatchPlan(store.lengths, **recipe.training.batch_plan, shuffle=False)
         self._loss_step = LossStep(model, strategy)
         if {*recipe.evaluation.metrics, recipe.training.early_stopping.metric} - {"loss"}:
             require_scorer(model.task)  # tell of a missing package before an hour of training
