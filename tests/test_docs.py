@@ -20,6 +20,7 @@ PAGES = {
     "docs/memory_attention.md": (1, "memory_attention.png"),
     "docs/decoder_cells.md": (1, "decoder_cells.png"),
     "docs/attention_maps.md": (1, "attention_maps.png"),
+    "docs/translation.md": (1, None),
 }
 
 
