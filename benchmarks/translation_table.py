@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -74,9 +75,8 @@ def milliseconds(model, sources):
     return 1000 * statistics.median(seconds)
 
 
-def measured(entry, splits):
-    """The figures of one entry, and its outputs on each split."""
-    model = zoo.load(entry)
+def measured(model, splits):
+    """The figures of a model, but for its time, and its outputs on each split."""
     outputs = {
         name: [one.output for one in model.run(split.sources, attention=False)] for name, split in splits.items()
     }
@@ -90,9 +90,7 @@ def measured(entry, splits):
     for low, high in LENGTHS:
         chosen = [pair for pair in pairs if low <= len(pair[0].split()) <= high]
         found[f"{low}–{high}"] = bleu([pair[1] for pair in chosen], [pair[2] for pair in chosen])
-    first = next(iter(splits.values())).sources
-    found["ms"] = milliseconds(model, first[:TIMED])
-    found["entropy"] = entropy(model, first[:MAPPED])
+    found["entropy"] = entropy(model, next(iter(splits.values())).sources[:MAPPED])
     return found, outputs
 
 
@@ -104,8 +102,13 @@ def p_value(outputs, baseline, split):
 
 def print_table(entries, baseline, splits):
     found, outputs = {}, {}
-    for entry in dict.fromkeys((baseline, *entries)):
-        found[entry], outputs[entry] = measured(entry, splits)
+    models = {entry: zoo.load(entry) for entry in dict.fromkeys((baseline, *entries))}
+    sources = next(iter(splits.values())).sources[:TIMED]
+    times = {entry: milliseconds(model, sources) for entry, model in models.items()}  # first, on a quiet machine
+    print("timed", file=sys.stderr, flush=True)
+    for entry, model in models.items():
+        found[entry], outputs[entry] = measured(model, splits)
+        print(f"measured {entry}", file=sys.stderr, flush=True)
     spans = [f"{low}–{high}" if high < 99 else f"{low} or more" for low, high in LENGTHS]
     head = ["model", "parameters", *splits, "p", *(f"{span} words" for span in spans), "minutes", "ms", "entropy"]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
@@ -120,7 +123,7 @@ def print_table(entries, baseline, splits):
             "" if chance is None else f"{chance:.3f}",
             *(f"{one[f'{low}–{high}']:.1f}" for low, high in LENGTHS),
             f"{one['minutes']:.0f}",
-            f"{one['ms']:.0f}",
+            f"{times[entry]:.0f}",
             "" if one["entropy"] is None else f"{one['entropy']:.2f}",
         ]
         print("| " + " | ".join(cells) + " |", flush=True)
