@@ -23,7 +23,7 @@ METADATA_SHA256: dict[str, str] = {
     "nmt_local": "5b6065796e9d01913f277e69a2e637e55dccb71be00b1203baa247c8cc9607b5",
     "nmt_local.monotonic": "195b54de30bc044d0647d890bd8a289285f6c13572c9e780e3cf37d075c5e5db",
     "nmt_luong": "0a9c4153773852603be3d5a9ac3578a590a99869085a595e05c2396608554fe2",
-    "nmt_luong.multi30k": "bdfd952f764ebe88626dcb0767097365a9f6dace32b1330984f6a854c5535207",
+    "nmt_luong.multi30k": "57c1e48e6577b9ccb1c329b254e7d7d8fe93442cec34c87fb2fc574464c7802f",
     "nmt_seq2seq": "9868a8cce0040efcf5ee64e96b194989559b1ef87bc78430a7a33e8cf97952e4",
     "nmt_transformer": "4288e65283ccd4be3aed2ae72b5c8b8fe40410fb9380d83fbda34ceed108c04f",
     "qa_memn2n": "a973d0ffd6195c7359485be5a46d40f7937fc4bf79ea4a7bf50b92ce2f2ad973",
