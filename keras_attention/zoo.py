@@ -115,23 +115,32 @@ def load(name_or_folder: str | os.PathLike, *, dtype: Any = None) -> TaskModel:
     return preset.load(folder, dtype=dtype, metadata_sha256=digest)
 
 
-def save(model: TaskModel, folder: str | os.PathLike, metadata: dict[str, Any] | None = None) -> Path:
+def save(
+    model: TaskModel,
+    folder: str | os.PathLike,
+    metadata: dict[str, Any] | None = None,
+    *,
+    embeddings_dtype: str = "float16",
+) -> Path:
     """Writes a model as a preset folder that `load` opens.
 
     Args:
         model: a `TaskModel`.
         folder: path. Made if need be; a preset that is there is replaced, other files stay.
         metadata: dict of JSON types, e.g. scores; `parameters` and `files` are added.
+        embeddings_dtype: "float16" as all other weights, or "int8": half as large, each row of an embedding rounded to
+            255 even steps between plus and minus its largest number.
 
     Returns:
         The folder.
 
     Raises:
         PresetError: a weight is not finite, or too large for float16.
+        ValueError: an unknown `embeddings_dtype`.
     """
     from keras_attention.models import preset
 
-    return preset.save(model, folder, metadata)
+    return preset.save(model, folder, metadata, embeddings_dtype=embeddings_dtype)
 
 
 def card(name_or_folder: str | os.PathLike) -> str:

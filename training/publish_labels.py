@@ -62,7 +62,7 @@ def calibrated(model, valid, folder):
         places = [model.config.labels.index(one[model.columns[-1]]) for one in valid]
         found = label_metrics.best_temperature(np.log(np.maximum(probabilities, 1e-30)), places)
         model.config = dataclasses.replace(model.config, temperature=round(found * model.config.temperature, 3))
-    return zoo.load(zoo.save(model, folder, model.metadata))
+    return zoo.load(zoo.save(model, folder, model.metadata, embeddings_dtype="int8"))
 
 
 def outputs_of(model, examples):
@@ -177,7 +177,7 @@ def main():
         "recipe": recipe,
     }
     json.dumps(metadata, allow_nan=False)
-    zoo.save(model, folder, metadata)
+    zoo.save(model, folder, metadata, embeddings_dtype="int8")
     model = zoo.load(folder)
     draw(model.run(head["picture"]), folder)
     shutil.copyfile(HERE / "cards" / f"{options.entry}.LICENSE", folder / "LICENSE")

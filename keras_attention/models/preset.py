@@ -2,7 +2,8 @@
 
 - config.json: `{"version": 1, "family": …, "model": {…}}`
 - tokenizer/: the tokenizer's own file
-- model.safetensors: the weights, float16 (counts: int32), by the paths of the variables
+- model.safetensors: the weights, float16 (counts: int32), by the paths of the variables; of embeddings that are kept in
+  int8, the rows as whole numbers, and under the path with `.scale` behind it what each row was divided by, float32
 - metadata.json: parameters, scores, recipe, licence, and the SHA-256 of each file above
 """
 
@@ -23,6 +24,7 @@ from keras_attention.text.tokenizers import load_tokenizer
 
 __all__ = [
     "CONFIG_FILE",
+    "EMBEDDINGS_DTYPES",
     "METADATA_FILE",
     "VERSION",
     "WEIGHTS_FILE",
@@ -30,6 +32,7 @@ __all__ = [
     "file_hashes",
     "load",
     "read_json",
+    "rounded_rows",
     "save",
 ]
 
@@ -42,13 +45,17 @@ CONFIG_FILE, METADATA_FILE, WEIGHTS_FILE, TOKENIZER_FOLDER = (
 )
 _MAX_JSON_BYTES = 4 * 2**20
 _MAX_WEIGHT_BYTES = 2 * 2**30
+_SCALE = ".scale"
+EMBEDDINGS_DTYPES = ("float16", "int8")
 
 
 class PresetError(ValueError):
     """A preset folder that is incomplete, damaged, or not what its own metadata says."""
 
 
-def save(model, folder: str | os.PathLike, metadata: dict[str, Any] | None = None) -> Path:
+def save(
+    model, folder: str | os.PathLike, metadata: dict[str, Any] | None = None, *, embeddings_dtype: str = "float16"
+) -> Path:
     """Writes `model` as a preset folder.
 
     An existing preset is replaced file by file, each in one move; other files in the folder (a card, a picture) stay.
@@ -57,13 +64,20 @@ def save(model, folder: str | os.PathLike, metadata: dict[str, Any] | None = Non
         model: a `TaskModel`.
         folder: path. Made if need be.
         metadata: JSON types, kept in metadata.json beside what is added here: `parameters`, `files`.
+        embeddings_dtype: "float16", or "int8", half of that: each row of an embedding is rounded to 255 even steps
+            between plus and minus its largest number. A model that was saved so and loaded is saved so without loss.
 
     Returns:
         the folder.
 
     Raises:
         PresetError: a weight is not finite, or too large for float16; or the model has a part that is no data.
+        ValueError: an unknown `embeddings_dtype`.
     """
+    if embeddings_dtype not in EMBEDDINGS_DTYPES:
+        raise ValueError(
+            f"`embeddings_dtype` must be one of {', '.join(EMBEDDINGS_DTYPES)}. Received {embeddings_dtype!r}."
+        )
     if model.beyond_preset:
         raise PresetError(
             f"The model has {model.beyond_preset}, and a preset holds data only. Save it with "
@@ -76,7 +90,7 @@ def save(model, folder: str | os.PathLike, metadata: dict[str, Any] | None = Non
         _write_json(draft / CONFIG_FILE, {"version": VERSION, "family": model.family, "model": model.config.to_dict()})
         if model.tokenizer is not None:
             model.tokenizer.save(draft / TOKENIZER_FOLDER)
-        _write_weights(model, draft / WEIGHTS_FILE)
+        _write_weights(model, draft / WEIGHTS_FILE, embeddings_dtype)
         parameters = int(sum(np.prod(weight.shape, dtype=np.int64) for weight in model.weights))
         details = {**(metadata or {}), "parameters": parameters, "files": file_hashes(draft)}
         _write_json(draft / METADATA_FILE, details)
@@ -213,7 +227,7 @@ def _checked_metadata(folder: Path, expected: str | None) -> dict[str, Any]:
     return metadata
 
 
-def _write_weights(model, path: Path):
+def _write_weights(model, path: Path, embeddings_dtype: str):
     from safetensors.numpy import save_file
 
     tensors = {}
@@ -228,8 +242,20 @@ def _write_weights(model, path: Path):
         name = _weight_name(model, weight)
         if name in tensors:
             raise PresetError(f"Two weights have the path {name}. Give their layers different names.")
-        tensors[name] = half
+        if embeddings_dtype == "int8" and weight.name == "embeddings":
+            tensors[name], tensors[name + _SCALE] = rounded_rows(value)
+        else:
+            tensors[name] = half
     save_file(tensors, path)
+
+
+def rounded_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (N, D) as whole numbers, int8 from -127 to 127, and the scale of each, float32 (N,), which gives them back."""
+    rows = rows.astype(np.float64)
+    fraction, exponent = np.frexp(np.abs(rows).max(axis=1) / 127)
+    # of 16 bits, which 127 times it still is in float32: what comes back has the same scale again
+    scale = np.ldexp(np.ceil(fraction * 2**16) / 2**16, exponent).astype(np.float32)
+    return np.rint(rows / np.where(scale, scale, 1)[:, None]).astype(np.int8), scale
 
 
 def _stored_type(weight) -> type:
@@ -263,6 +289,9 @@ def _read_weights(model, path: Path):
     except SafetensorError as error:
         raise PresetError(f"{path} is damaged: {error}. Copy it again.") from error
     wanted = {_weight_name(model, weight): weight for weight in model.weights}
+    rounded = [name for name in wanted if name in tensors and name + _SCALE in tensors]
+    for name in rounded:
+        tensors[name] = _from_rounded(path, name, tensors[name], tensors.pop(name + _SCALE))
     different = sorted(set(wanted) ^ set(tensors))
     if different:
         raise PresetError(
@@ -274,12 +303,22 @@ def _read_weights(model, path: Path):
                 f"{path} does not fit its {CONFIG_FILE}: {name} has shape {tensors[name].shape}, the model wants "
                 f"{tuple(weight.shape)}. Save the preset again."
             )
-        stored = _stored_type(weight)
+        stored = np.dtype(np.float32 if name in rounded else _stored_type(weight))
         if tensors[name].dtype != stored or not np.isfinite(tensors[name]).all():
             raise PresetError(
-                f"{path}: {name} must hold finite {np.dtype(stored).name} numbers only. Save the preset again."
+                f"{path}: {name} must hold finite {stored.name} numbers only. Save the preset again."
             )
         weight.assign(tensors[name].astype(weight.numpy().dtype))
+
+
+def _from_rounded(path: Path, name: str, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """What `rounded_rows` rounded, float32 (N, D)."""
+    if rows.dtype != np.int8 or rows.ndim != 2 or scale.dtype != np.float32 or scale.shape != rows.shape[:1]:
+        raise PresetError(
+            f"{path}: {name} must be int8 (N, D) where there is {name + _SCALE}, and that float32 (N,). Received "
+            f"{rows.dtype.name} {rows.shape} and {scale.dtype.name} {scale.shape}. Save the preset again."
+        )
+    return rows * scale[:, None]
 
 
 def _write_json(path: Path, values: dict[str, Any]):

@@ -5,6 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
 from keras_attention.models import preset
@@ -163,3 +166,57 @@ def test_weights_too_large_for_half_precision_are_not_written(tmp_path):
 def test_an_empty_folder_is_no_preset(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no preset in"):
         preset.load(tmp_path)
+
+
+def test_embeddings_of_int8_lose_little_and_are_saved_again_without_loss(tmp_path):
+    model = make_model()
+    preset.save(model, tmp_path / "small", METADATA, embeddings_dtype="int8")
+    copy = preset.load(tmp_path / "small")
+    preset.save(copy, tmp_path / "again", METADATA, embeddings_dtype="int8")
+    stored = load_file(tmp_path / "small" / preset.WEIGHTS_FILE)
+    assert {str(value.dtype) for value in stored.values()} == {"int8", "float16", "float32"}
+    for one, two, three in zip(model.weights, copy.weights, preset.load(tmp_path / "again").weights, strict=True):
+        np.testing.assert_array_equal(two.numpy(), three.numpy())
+        if one.name == "embeddings":
+            step = np.abs(one.numpy()).max(axis=1, keepdims=True) / 127
+            assert (np.abs(one.numpy() - two.numpy()) <= 0.501 * step).all()
+        else:
+            np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+NUMBERS = st.floats(-(2.0**90), 2.0**90, width=32).map(lambda one: one if abs(one) > 2.0**-90 else 0.0)
+
+
+@given(hnp.arrays(np.float32, (3, 4), elements=NUMBERS))
+def test_rounded_rows_are_near_and_stay_as_they_are(rows):
+    numbers, scale = preset.rounded_rows(rows)
+    near = numbers.astype(np.float64) * scale[:, None].astype(np.float64)
+    assert (np.abs(near - rows) <= 0.501 / 127 * np.abs(rows).max(axis=1, keepdims=True)).all()
+    again, same = preset.rounded_rows(numbers * scale[:, None])
+    np.testing.assert_array_equal(numbers * scale[:, None], again * same[:, None])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda name, stored: {name: stored[name].astype(np.float16)}, "must be int8 .N, D. where there is"),
+        (lambda name, stored: {f"{name}.scale": stored[f"{name}.scale"][1:]}, "and that float32 .N,."),
+        (lambda name, stored: {f"{name}.scale": stored[f"{name}.scale"] * np.nan}, "finite float32 numbers only"),
+        (lambda name, stored: {"other.scale": stored[f"{name}.scale"]}, "other.scale is in one of the two only"),
+    ],
+)
+def test_embeddings_of_int8_that_do_not_fit_are_refused(tmp_path, change, message):
+    preset.save(make_model(), tmp_path, METADATA, embeddings_dtype="int8")
+    stored = load_file(tmp_path / preset.WEIGHTS_FILE)
+    name = next(one for one in stored if one.endswith("/embeddings"))
+    save_file({**stored, **change(name, stored)}, tmp_path / preset.WEIGHTS_FILE)
+    digest = hashlib.sha256((tmp_path / preset.WEIGHTS_FILE).read_bytes()).hexdigest()
+    rewrite(tmp_path, preset.METADATA_FILE, lambda values: values["files"].update({preset.WEIGHTS_FILE: digest}))
+    with pytest.raises(preset.PresetError, match=message):
+        preset.load(tmp_path)
+
+
+def test_an_unknown_dtype_of_embeddings_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="must be one of float16, int8. Received 'int4'"):
+        preset.save(make_model(), tmp_path / "new", embeddings_dtype="int4")
+    assert not (tmp_path / "new").exists()
