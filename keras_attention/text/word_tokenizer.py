@@ -104,6 +104,23 @@ class WordTokenizer(SentencePieceTokenizer):
         scores = (0.0,) * len(pieces)
         return cls(write_model(SentencePieceModel(pieces, scores, charsmap, WORD)), "The new model")
 
+    def extended(self, words: Iterable[str]) -> WordTokenizer:
+        """A tokenizer that knows further words too, behind those of this one, which keep their ids.
+
+        Args:
+            words: iterable of str, such as those of `WordVectors`. Each is spelt as this tokenizer spells words; what
+                is known already, is no single word to it, or is longer than 80 characters, is left out.
+        """
+        model = read_model(self.model_bytes, "This tokenizer", WORD)
+        known = dict.fromkeys(model.pieces[:-1])  # the last one is `BETWEEN`
+        for word in words:
+            found = self.words(word)
+            if len(found) == 1 and len(found[0]) <= _LONGEST:
+                known.setdefault(_SPACE + found[0])
+        pieces = (*known, model.pieces[-1])
+        scores = (0.0,) * len(pieces)
+        return type(self)(write_model(SentencePieceModel(pieces, scores, model.charsmap, WORD)), "The new model")
+
     @property
     def vocabulary_size(self) -> int:
         """Number of ids, the special ones included."""

@@ -29,6 +29,8 @@ class TokenizerConfig:
         vocabulary_size: int >= 8. Number of pieces, special ones included; of words, the most that are kept.
         model_type: "unigram", the only one that the tokenizer learns.
         character_coverage: float in (0, 1]. Share of characters that get a piece of their own.
+        vector_words: int >= 0. Of words: how many of the first words of the file `data.vectors` the tokenizer knows
+            beyond `vocabulary_size`, which the training texts may not have. It is the file of "text" that counts.
         options: dict. What else `train` of this tokenizer takes, such as `min_count` of words.
     """
 
@@ -36,6 +38,7 @@ class TokenizerConfig:
     vocabulary_size: int = 8000
     model_type: str = "unigram"
     character_coverage: float = 1.0
+    vector_words: int = 0
     options: dict = field(default_factory=dict)
 
     def __post_init__(self):
@@ -43,6 +46,8 @@ class TokenizerConfig:
         check(self.model_type == "unigram", "tokenizer.model_type", self.model_type, '"unigram"')
         coverage = self.character_coverage
         check(0 < coverage <= 1, "tokenizer.character_coverage", coverage, "a share above 0 and at most 1")
+        words = self.vector_words
+        check(words >= 0 and (not words or self.kind == "word"), "tokenizer.vector_words", words, "0, or of words more")
 
 
 @dataclass(frozen=True)
@@ -338,7 +343,10 @@ class Recipe:
         order = [training.seed, training.batch_tokens, training.batch_size, training.max_length, training.accumulate]
         if training.bucket_width != TrainingConfig.bucket_width:  # so that older trainings continue
             order.append(training.bucket_width)
-        model = [self.family, self.model, configuration.to_dict(self.tokenizer)]
+        tokenizer = configuration.to_dict(self.tokenizer)
+        if not self.tokenizer.vector_words:  # as above
+            del tokenizer["vector_words"]
+        model = [self.family, self.model, tokenizer]
         data = configuration.to_dict(self.without_folders().data)
         if not data["vectors"]:  # as above
             del data["vectors"]

@@ -151,6 +151,14 @@ def _tokenizer(recipe, kind, examples, folder):
     if config.kind == "sentencepiece" or config.character_coverage != 1:  # words have no share of characters
         options["character_coverage"] = config.character_coverage
     try:
-        return kind.learn_tokenizer(examples, config.kind, config.vocabulary_size, **options)
+        tokenizer = kind.learn_tokenizer(examples, config.kind, config.vocabulary_size, **options)
     except TypeError as error:
         raise ValueError(f"`tokenizer` does not fit the kind {config.kind!r}: {error}. Correct the recipe.") from error
+    if not config.vector_words:
+        return tokenizer
+    if "text" not in recipe.data.vectors:
+        raise ValueError(
+            f"`tokenizer.vector_words` is {config.vector_words}, but `data.vectors` names no file of \"text\". Name one, "
+            "or set it to 0."
+        )
+    return tokenizer.extended(WordVectors.load(recipe.data.vectors["text"], limit=config.vector_words).words)

@@ -323,6 +323,21 @@ def test_a_label_of_validation_that_training_did_not_have_names_its_line(tmp_pat
         session.train(recipe(), tmp_path / "run", [data], [other])
 
 
+def test_words_that_only_the_vectors_have_join_the_vocabulary(tmp_path):
+    data = write(tmp_path / "data.tsv", ROWS)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"{word} {' '.join(['0.5'] * 6)}\n" for word in ("good", "quagga", "zebra")), "utf-8")
+    named = f"data.vectors={{text: {vectors}}}"
+    session.train(recipe(named, "tokenizer.vector_words=2"), tmp_path / "run", [data], [data])
+    model = zoo.load(tmp_path / "run")
+    assert "quagga" in model.tokenizer.tokens([model.tokenizer.vocabulary_size - 1])
+    assert model.tokenizer.unk_id in model.tokenizer.encode("zebra")
+    with pytest.raises(ValueError, match="vector_words` is 2, but `data.vectors` names no file"):
+        session.train(recipe("tokenizer.vector_words=2"), tmp_path / "other", [data], [data])
+    with pytest.raises(ValueError, match="tokenizer.vector_words"):
+        recipe("tokenizer.vector_words=2", "tokenizer.kind=sentencepiece")
+
+
 def test_vectors_of_another_width_or_side_are_refused():
     vectors = WordVectors(("good",), np.ones((1, 4), np.float32))
     with pytest.raises(ValueError, match="The vectors have 4 numbers"):

@@ -103,6 +103,20 @@ def test_a_saved_tokenizer_is_the_same(tokenizer, tmp_path):
     assert again.encode(TEXTS[1]) == tokenizer.encode(TEXTS[1])
 
 
+def test_further_words_come_behind_those_that_are_known(tokenizer):
+    words = ["zebra", "ISN'T", "Here", "zebra", "n't", "two words", "", "x" * 81, "Quagga"]
+    wider = tokenizer.extended(words)
+    size = tokenizer.vocabulary_size
+    assert wider.vocabulary_size == size + 2
+    assert wider.tokens([size, size + 1]) == ["zebra", "quagga"]
+    assert wider.encode(TEXTS[1]) == tokenizer.encode(TEXTS[1])
+    assert wider.encode("A quagga isn't a Zebra") == [1, size + 1, *tokenizer.encode("isn't"), 1, size]
+    assert wider.graph_encode(tf.constant(["A quagga isn't a Zebra"])).to_list() == [
+        wider.encode("A quagga isn't a Zebra")
+    ]
+    assert wider.extended(words).model_bytes == wider.model_bytes
+
+
 def test_the_other_kind_of_model_is_refused(tokenizer):
     pieces = SentencePieceTokenizer.train(["to be", "or not to be"], 12)
     with pytest.raises(ValueError, match="its model_type is 1, only 3 is supported.*WordTokenizer.save"):
