@@ -10,6 +10,7 @@ on the same texts, and both are compared by paired bootstrap.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import os
 from pathlib import Path
@@ -29,15 +30,17 @@ GRID = {"ngram_range": ((1, 1), (1, 2)), "min_df": (1, 2, 4), "C": (1.0, 10.0, 1
 
 def read(path):
     examples = list(read_examples([path], columns=("text", "label")))
-    return [one["text"] for one in examples], [one["label"] for one in examples]
+    return tuple(one["text"] for one in examples), [one["label"] for one in examples]
 
 
-def fitted(texts, labels, ngram_range, min_df, C):
+@functools.lru_cache(maxsize=1)
+def bags(texts, others, ngram_range, min_df):
+    """The texts as bags of words, of which `texts` decides which there are."""
     words = TfidfVectorizer(
         ngram_range=ngram_range, min_df=min_df, sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[!?]"
     )
-    model = LogisticRegression(C=C, max_iter=2000).fit(words.fit_transform(texts), labels)
-    return lambda more: model.predict_proba(words.transform(more)), list(model.classes_)
+    known = words.fit_transform(texts)
+    return known, [words.transform(more) for more in others]
 
 
 def main():
@@ -46,17 +49,16 @@ def main():
     parser.add_argument("--entry", help="Zoo entry or preset folder to compare with.")
     options = parser.parse_args()
     train, valid, test = (read(options.data / f"{part}.jsonl") for part in ("train", "valid", "test"))
-    found = {}
-    for setting in itertools.product(*GRID.values()):
-        probabilities, labels = fitted(*train, *setting)
-        chosen = np.array(labels)[probabilities(valid[0]).argmax(axis=1)]
-        found[setting] = float(np.mean(chosen == np.array(valid[1])))
-    best = max(found, key=found.get)
-    probabilities, labels = fitted(*train, *best)
-    shares = probabilities(test[0])
-    chosen = np.array(labels)[shares.argmax(axis=1)]
-    scores = label_scores(test[1], chosen.tolist(), shares, labels)
-    print(f"chosen on validation ({100 * found[best]:.1f}): {dict(zip(GRID, best, strict=True))}")
+    best, best_share = None, -1.0
+    for *words, strength in itertools.product(*GRID.values()):
+        known, (validated, tested) = bags(train[0], (valid[0], test[0]), *words)
+        model = LogisticRegression(C=strength, max_iter=2000).fit(known, train[1])
+        share = model.score(validated, valid[1])
+        if share > best_share:
+            best, best_share, shares = (*words, strength), share, model.predict_proba(tested)
+    chosen = model.classes_[shares.argmax(axis=1)]
+    scores = label_scores(test[1], chosen.tolist(), shares, model.classes_.tolist())
+    print(f"chosen on validation ({100 * best_share:.1f}): {dict(zip(GRID, best, strict=True))}")
     print("test: " + "  ".join(f"{name} {value:.2f}" for name, value in scores.items()))
     if options.entry:
         outputs = [one.output for one in zoo.load(options.entry).run(test[0], attention=False)]
