@@ -34,7 +34,8 @@ class MemoryAttention(keras.layers.Layer):
     stalls; then `layer.linear_start.assign(False)`. It is a weight that is not trained, and saved with the others.
 
     Differs from the paper: an empty memory gets weight 0, and without any, o = 0. J of the position encoding is the
-    sentence's own length. Each memory is preceded by a gap of one with probability `time_noise`, instead of 10 % empty
+    sentence's own length, as the text has it, or with `position_length` the same for all, as the authors' code has it:
+    then the same word at the same place is the same, however long its sentence is. Each memory is preceded by a gap of one with probability `time_noise`, instead of 10 % empty
     memories among all; an age never passes the last row.
 
     Sentences are word ids, 0 = padding, which counts as no word wherever it stands: its embedding is 0, as in the
@@ -46,6 +47,7 @@ class MemoryAttention(keras.layers.Layer):
         hops: int > 0. K.
         tying: "adjacent" or "layer_wise".
         position_encoding: bool. Whether the order of the words counts.
+        position_length: int > 0. J of all sentences, best the words of the longest; None takes each sentence's own.
         temporal_encoding: bool. Whether the order of the memories counts.
         max_memories: int > 0. Rows of the temporal encoding; a longer S is an error. The paper keeps the last 50.
         time_noise: float in [0, 1). Share of gaps between the ages in training.
@@ -88,6 +90,7 @@ class MemoryAttention(keras.layers.Layer):
         time_noise=0.0,
         linear_start=False,
         seed=None,
+        position_length=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -101,6 +104,7 @@ class MemoryAttention(keras.layers.Layer):
         self.tying, self.time_noise, self.seed = tying, time_noise, seed
         self.position_encoding, self.temporal_encoding = bool(position_encoding), bool(temporal_encoding)
         self.starts_linear = bool(linear_start)
+        self.position_length = None if position_length is None else positive_int("position_length", position_length)
         # Which embedding each hop matches with and which it reads with: A^k and C^k.
         self.hop_embeddings = [(k, k + 1) if tying == "adjacent" else (0, 1) for k in range(self.hops)]
         if time_noise > 0:
@@ -156,7 +160,7 @@ class MemoryAttention(keras.layers.Layer):
 
     def count_words(self, words):
         wide = "float64" if self.compute_dtype == "float64" else "float32"
-        return ops.cast(word_weights(words, self.position_encoding, wide), self.compute_dtype)
+        return ops.cast(word_weights(words, self.position_encoding, wide, self.position_length), self.compute_dtype)
 
     def encode(self, table, ids, counted):
         """Sentences (…, W) as vectors (…, d)."""
@@ -253,6 +257,7 @@ class MemoryAttention(keras.layers.Layer):
             "hops": self.hops,
             "tying": self.tying,
             "position_encoding": self.position_encoding,
+            "position_length": self.position_length,
             "temporal_encoding": self.temporal_encoding,
             "max_memories": self.max_memories,
             "time_noise": self.time_noise,

@@ -7,17 +7,18 @@ from keras import ops
 __all__ = ["sum_words", "word_weights"]
 
 
-def word_weights(keep, position_encoding, dtype="float32"):
+def word_weights(keep, position_encoding, dtype="float32", length=None):
     """What each word of a sentence counts in its sum; the same for all embeddings of that sentence.
 
     Sukhbaatar et al., 2015 (arXiv 1503.08895), section 4.1, position encoding: word j of J counts, in channel k of d,
-    `l_kj = (1 − j/J) − (k/d)(1 − 2j/J)`, j and k from 1. J is the length of the sentence itself, without its padding.
+    `l_kj = (1 − j/J) − (k/d)(1 − 2j/J)`, j and k from 1. J is the length of the sentence itself, without its padding, or the same for all.
     Both brackets depend on the word alone, so that the sum over the words is two sums, and never (…, W, d) numbers.
 
     Args:
         keep: bool (…, W), which words there are. What is not kept is not counted, wherever it stands.
         position_encoding: bool. Without it each word counts 1: a bag of words.
         dtype: of the result.
+        length: int. J of all sentences; None takes the length of each. A word behind the J-th goes on as before it.
 
     Returns:
         (…, 2, W), the two brackets, or (…, 1, W) of ones; 0 where nothing is kept.
@@ -25,7 +26,8 @@ def word_weights(keep, position_encoding, dtype="float32"):
     count = ops.cast(keep, dtype)
     if not position_encoding:
         return ops.expand_dims(count, -2)
-    length = ops.maximum(ops.sum(count, axis=-1, keepdims=True), 1)
+    if length is None:
+        length = ops.maximum(ops.sum(count, axis=-1, keepdims=True), 1)
     share = ops.cumsum(count, axis=-1) / length  # j/J
     return ops.stack([(1 - share) * count, (1 - 2 * share) * count], axis=-2)
 

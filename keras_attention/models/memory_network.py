@@ -70,6 +70,7 @@ class MemoryNetworkModel(LabelModel):
             hops=config.hops,
             tying=config.tying,
             position_encoding=config.position_encoding,
+            position_length=config.position_length or None,
             temporal_encoding=config.temporal_encoding,
             max_memories=config.max_memories,
             time_noise=config.time_noise,

@@ -20,6 +20,7 @@ class MemoryNetworkConfig(LabelConfig):
         hops: how often the question looks at the story.
         tying: "adjacent" or "layer_wise"; see `layers.MemoryAttention`.
         position_encoding: whether the order of the words of a sentence counts.
+        position_length: words of a sentence by which places are counted; 0: each sentence's own.
         temporal_encoding: whether the order of the sentences counts.
         max_memories: sentences that are read, the last ones of a story.
         time_noise: share of gaps between the ages of the sentences in training.
@@ -30,6 +31,7 @@ class MemoryNetworkConfig(LabelConfig):
     hops: int = 3
     tying: str = "adjacent"
     position_encoding: bool = True
+    position_length: int = 0
     temporal_encoding: bool = True
     max_memories: int = 50
     time_noise: float = 0.1
@@ -38,7 +40,7 @@ class MemoryNetworkConfig(LabelConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name, low in (("hops", 1), ("max_memories", 1), ("linear_start_steps", 0)):
+        for name, low in (("hops", 1), ("max_memories", 1), ("linear_start_steps", 0), ("position_length", 0)):
             self.check_int(name, low)
         for name in ("position_encoding", "temporal_encoding"):
             self.check_bool(name)

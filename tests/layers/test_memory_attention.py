@@ -56,6 +56,8 @@ def test_words_count_by_their_place():
     keep = np.array([[True, True, False]])
     got = sum_words(word_weights(keep, True), ops.convert_to_tensor(embedded))
     np.testing.assert_allclose(to_float64(got), [[5 + 0.5, 50 + 1]], atol=1e-5)
+    got = sum_words(word_weights(keep, True, length=4), ops.convert_to_tensor(embedded))  # 1/2, 1/4; 1/2, 1/2
+    np.testing.assert_allclose(to_float64(got), [[5 + 0.5, 25 + 0.5]], atol=1e-5)
     got = sum_words(word_weights(keep, False), ops.convert_to_tensor(embedded))
     np.testing.assert_allclose(to_float64(got), [[11, 101]], atol=1e-5)
 
@@ -270,6 +272,7 @@ def test_config_names_all_arguments():
         "hops": 2,
         "tying": "layer_wise",
         "position_encoding": False,
+        "position_length": 9,
         "temporal_encoding": False,
         "max_memories": 7,
         "time_noise": 0.2,
@@ -287,6 +290,7 @@ def test_config_names_all_arguments():
     [
         ({"vocabulary_size": 0}, r"`vocabulary_size` must be an int > 0\. Received 0"),
         ({"embedding_dim": -3}, r"`embedding_dim` must be an int > 0\. Received -3"),
+        ({"position_length": 0}, r"`position_length` must be an int > 0\. Received 0"),
         ({"hops": 0}, r"`hops` must be an int > 0\. Received 0"),
         ({"max_memories": 2.5}, r"`max_memories` must be an int > 0\. Received 2\.5"),
         ({"tying": "none"}, r"`tying` must be one of adjacent, layer_wise\. Received 'none'"),

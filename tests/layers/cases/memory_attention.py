@@ -23,9 +23,9 @@ def call(layer, arrays, masks, **more):
     return {"state": state, "logits": layer.logits(state), "weights": weights}
 
 
-def sentence(embedding, words, position_encoding):
+def sentence(embedding, words, position_encoding, position_length=None):
     """Sukhbaatar et al., 2015, section 4.1: `Σ_j l_j · A x_j`, l_j by place, or 1; words, the ids that are not 0."""
-    vector, length, dim = np.zeros(embedding.shape[-1]), len(words), embedding.shape[-1]
+    vector, length, dim = np.zeros(embedding.shape[-1]), position_length or len(words), embedding.shape[-1]
     for j, word in enumerate(words, start=1):
         for k in range(1, dim + 1):
             place = (1 - j / length) - (k / dim) * (1 - 2 * j / length) if position_encoding else 1
@@ -45,7 +45,9 @@ def tied(weights, tying):
     return hops, weights["query_embedding"], weights["answer_embedding"], weights["state_kernel"].T
 
 
-def sukhbaatar(tying="adjacent", position_encoding=True, temporal_encoding=True, linear=False):
+def sukhbaatar(
+    tying="adjacent", position_encoding=True, temporal_encoding=True, linear=False, position_length=None
+):
     """The reference, story by story, hop by hop: sections 2.1, 2.2 and 4.1."""
 
     def of(arrays, masks, weights):
@@ -54,14 +56,14 @@ def sukhbaatar(tying="adjacent", position_encoding=True, temporal_encoding=True,
         queries = arrays["query"] * masks["asked"]
         found = {"state": [], "logits": [], "weights": np.zeros((len(queries), HOPS, memories.shape[1]))}
         for b, (query, story) in enumerate(zip(queries, memories, strict=True)):
-            u = sentence(b_matrix, [word for word in query if word], position_encoding)
+            u = sentence(b_matrix, [word for word in query if word], position_encoding, position_length)
             there = [i for i in range(len(story)) if story[i].any()]
             for k, (a_matrix, c_matrix, time_a, time_c) in enumerate(hops):
                 m, c = {}, {}
                 for age, i in enumerate(reversed(there)):
                     words = [word for word in story[i] if word]
-                    m[i] = sentence(a_matrix, words, position_encoding)
-                    c[i] = sentence(c_matrix, words, position_encoding)
+                    m[i] = sentence(a_matrix, words, position_encoding, position_length)
+                    c[i] = sentence(c_matrix, words, position_encoding, position_length)
                     if temporal_encoding:
                         m[i], c[i] = m[i] + time_a[age], c[i] + time_c[age]
                 score = {i: u @ m[i] for i in there}
@@ -112,6 +114,7 @@ IN_ORDER = {"permutation": "its memories are ordered in time, its words in their
 CASES = [
     memory_case("memory_adjacent", sukhbaatar(), IN_ORDER),
     memory_case("memory_layer_wise", sukhbaatar("layer_wise"), IN_ORDER, tying="layer_wise"),
+    memory_case("memory_places_of_seven", sukhbaatar(position_length=7), IN_ORDER, position_length=7),
     memory_case(
         "memory_bag_of_words",
         sukhbaatar("layer_wise", position_encoding=False, temporal_encoding=False),
