@@ -34,8 +34,9 @@ class MemoryAttention(keras.layers.Layer):
     stalls; then `layer.linear_start.assign(False)`. It is a weight that is not trained, and saved with the others.
 
     Differs from the paper: an empty memory gets weight 0, and without any, o = 0. J of the position encoding is the
-    sentence's own length, as the text has it, or with `position_length` the same for all, as the authors' code has it:
-    then the same word at the same place is the same, however long its sentence is. Each memory is preceded by a gap of one with probability `time_noise`, instead of 10 % empty
+    sentence's own length; with `position_length` the encoding is that of the authors' code, about twice as large and
+    with the same J for all: a word at the same place counts the same, however long its sentence is (see
+    `position_encoding.word_weights`). Each memory is preceded by a gap of one with probability `time_noise`, instead of 10 % empty
     memories among all; an age never passes the last row.
 
     Sentences are word ids, 0 = padding, which counts as no word wherever it stands: its embedding is 0, as in the
@@ -164,7 +165,8 @@ class MemoryAttention(keras.layers.Layer):
 
     def encode(self, table, ids, counted):
         """Sentences (…, W) as vectors (…, d)."""
-        return sum_words(counted, ops.cast(ops.take(table, ids, axis=0), self.compute_dtype))
+        centred = self.position_length is not None
+        return sum_words(counted, ops.cast(ops.take(table, ids, axis=0), self.compute_dtype), centred)
 
     def ages(self, keep, training=None):
         """How many memories came later, of those that are not empty: keep (B, S) → int (B, S), 0 for the last."""

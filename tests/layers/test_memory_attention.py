@@ -56,8 +56,9 @@ def test_words_count_by_their_place():
     keep = np.array([[True, True, False]])
     got = sum_words(word_weights(keep, True), ops.convert_to_tensor(embedded))
     np.testing.assert_allclose(to_float64(got), [[5 + 0.5, 50 + 1]], atol=1e-5)
-    got = sum_words(word_weights(keep, True, length=4), ops.convert_to_tensor(embedded))  # 1/2, 1/4; 1/2, 1/2
-    np.testing.assert_allclose(to_float64(got), [[5 + 0.5, 25 + 0.5]], atol=1e-5)
+    # 1 + 4 (k − 1.5) (j − 2.5) / 8: j = 1: 1 + 3/8, 1 − 3/8; j = 2: 1 + 1/8, 1 − 1/8
+    got = sum_words(word_weights(keep, True, length=4), ops.convert_to_tensor(embedded), centred=True)
+    np.testing.assert_allclose(to_float64(got), [[13.75 + 1.125, 62.5 + 0.875]], atol=1e-5)
     got = sum_words(word_weights(keep, False), ops.convert_to_tensor(embedded))
     np.testing.assert_allclose(to_float64(got), [[11, 101]], atol=1e-5)
 

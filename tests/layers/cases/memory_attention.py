@@ -24,11 +24,16 @@ def call(layer, arrays, masks, **more):
 
 
 def sentence(embedding, words, position_encoding, position_length=None):
-    """Sukhbaatar et al., 2015, section 4.1: `Σ_j l_j · A x_j`, l_j by place, or 1; words, the ids that are not 0."""
+    """Sukhbaatar et al., 2015, section 4.1: `Σ_j l_j · A x_j`, l_j by place, or 1; words, the ids that are not 0.
+
+    With a length the encoding of the authors' code: 1 + 4 (k − (d + 1)/2) (j − (J + 1)/2) / (d J).
+    """
     vector, length, dim = np.zeros(embedding.shape[-1]), position_length or len(words), embedding.shape[-1]
     for j, word in enumerate(words, start=1):
         for k in range(1, dim + 1):
             place = (1 - j / length) - (k / dim) * (1 - 2 * j / length) if position_encoding else 1
+            if position_length:
+                place = 1 + 4 * (k - (dim + 1) / 2) * (j - (length + 1) / 2) / (dim * length)
             vector[k - 1] += place * embedding[word, k - 1]
     return vector
 
