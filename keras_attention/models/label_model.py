@@ -137,12 +137,15 @@ class LabelModel(WordModel):
     def loss_from_logits(self, logits, label, training=False):
         """As `loss_terms`, from the logits (B, C) that `call` returned, and the labels (B, 1), from 1; 0 is none."""
         label = tf.reshape(label, [-1])
-        smoothing = self.config.label_smoothing if training else 0.0
-        losses = smoothed_cross_entropy(logits, tf.maximum(label - 1, 0), smoothing)
+        losses = self.example_losses(logits, tf.maximum(label - 1, 0), training)
         weight = tf.cast(label > 0, tf.float32)
         if training and self.config.label_weights:
             losses *= tf.gather(tf.constant(self.config.label_weights, tf.float32), tf.maximum(label - 1, 0))
         return tf.reduce_sum(losses * weight), tf.reduce_sum(weight)
+
+    def example_losses(self, logits, places, training):
+        """logits (B, C) and the places (B,) of the labels → the loss of each example, float32 (B,)."""
+        return smoothed_cross_entropy(logits, places, self.config.label_smoothing if training else 0.0)
 
     # Predictions
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_attention.layers import AttentivePooling
 from keras_attention.maps import AttentionMap
 from keras_attention.models.label_model import LabelModel
+from keras_attention.models.losses import ranking_loss
 from keras_attention.models.relation_config import RelationConfig
 from keras_attention.models.relation_encoder import AddedDirections, RelativePositions, SelfAttentionEncoder
 from keras_attention.models.sequences import masked_mean
@@ -33,7 +34,10 @@ class RelationModel(LabelModel):
     Zhou et al., 2016 (ACL, P16-2034): words, the marks among them, a bidirectional LSTM, its directions added,
     `α = softmax(wᵀ tanh(H))`, `h* = tanh(H αᵀ)`, softmax. The encoder "self_attention" reads the words with their
     distances to both entities instead.
-    Differs from the paper: by the settings `position_dim`, `entities` and `word_dropout`, which it does not have.
+    With `loss: ranking` and `no_relation: Other` the labels are trained as those of dos Santos et al., 2015 (arXiv
+    1504.06580) are; probabilities are then the softmax of the scores, divided by the temperature.
+    Differs from the paper: by the settings `position_dim`, `entities`, `word_dropout`, `loss` and `no_relation`, which
+    it does not have.
 
     Args:
         config: `RelationConfig`, or a dict of its fields.
@@ -81,6 +85,17 @@ class RelationModel(LabelModel):
         self.pooling = AttentivePooling(None, dtype=policy, name="pooling")
         self.pooling.build((None, None, config.units))
         return config.units + (2 * (config.units + width) if config.entities else 0)
+
+    @property
+    def without_score(self):
+        """The place of `no_relation` among the labels, or None."""
+        name, labels = self.config.no_relation, self.config.labels
+        return labels.index(name) if name else None
+
+    def build_output(self, width):
+        scored = len(self.config.labels) - (self.without_score is not None)
+        self.output_layer = keras.layers.Dense(scored, dtype=self.dtype_policy, name="output")
+        self.output_layer.build((None, width))
 
     @classmethod
     def learn_tokenizer(cls, examples, kind, vocabulary_size, **options):
@@ -147,6 +162,17 @@ class RelationModel(LabelModel):
                 )
         found = {"words": weights}
         return vector, found if looked is None else {**found, "encoder": looked}
+
+    def label_logits(self, vector):
+        scores, place = self.output_layer(vector), self.without_score
+        if place is None:
+            return scores
+        return tf.concat([scores[:, :place], tf.zeros_like(scores[:, :1]), scores[:, place:]], axis=1)
+
+    def example_losses(self, logits, places, training):
+        if self.config.loss == "ranking":
+            return ranking_loss(logits * self.config.temperature, places, self.without_score)
+        return super().example_losses(logits, places, training)
 
     def _some_unknown(self, ids):
         """Some of the words as unknown ones, no padding and no mark."""

@@ -7,10 +7,11 @@ import dataclasses
 from keras_attention.models.label_config import LabelConfig
 from keras_attention.text.entity_marks import MARKS
 
-__all__ = ["DIRECTIONS", "ENCODERS", "RelationConfig"]
+__all__ = ["DIRECTIONS", "ENCODERS", "LOSSES", "RelationConfig"]
 
 ENCODERS = ("lstm", "self_attention")
 DIRECTIONS = ("sum", "concat")
+LOSSES = ("cross_entropy", "ranking")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,9 @@ class RelationConfig(LabelConfig):
             are embedded and as states.
         word_dropout: share of words that are unknown in training; marks never are.
         encoder_dropout: share dropped of the encoder's states.
+        loss: "cross_entropy", or "ranking", of the scores themselves (see `losses.ranking_loss`).
+        no_relation: the label that says that none of the others holds, such as "Other", which may be many things: it
+            learns no score, its logit is 0, and it is chosen where no other has a score above 0. "" for none.
     """
 
     encoder: str = "lstm"
@@ -42,6 +46,8 @@ class RelationConfig(LabelConfig):
     entities: bool = False
     word_dropout: float = 0.0
     encoder_dropout: float = 0.0
+    loss: str = "cross_entropy"
+    no_relation: str = ""
 
     def __post_init__(self):
         super().__post_init__()
@@ -58,7 +64,18 @@ class RelationConfig(LabelConfig):
             self.check_share(name)
         self.check_choice("encoder", ENCODERS)
         self.check_choice("directions", DIRECTIONS)
+        self.check_choice("loss", LOSSES)
         self.check_bool("entities")
+        if self.no_relation and (self.no_relation not in self.labels or len(self.labels) < 3):
+            raise ValueError(
+                f"`no_relation` must be one of at least three labels, {', '.join(self.labels)[:200]}, or \"\". Received "
+                f"{self.no_relation!r}."
+            )
+        if self.loss == "ranking" and (self.label_smoothing or len(self.labels) < 2):
+            raise ValueError(
+                f"The loss \"ranking\" wants two labels at least and no `label_smoothing`. Received {len(self.labels)} "
+                f"and {self.label_smoothing}."
+            )
         if self.encoder == "lstm" and self.directions == "concat" and self.units % 2:
             raise ValueError(f"`units` must be even: each direction has half of them. Received {self.units}.")
         if self.encoder == "self_attention" and self.units % self.num_heads:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from keras_attention import export, zoo
 from keras_attention.models import RelationConfig, RelationModel, preset
+from keras_attention.models.losses import ranking_loss
 from keras_attention.text import WordTokenizer
 from keras_attention.text.entity_marks import MARKS, reserve_marks
 from keras_attention.training import Recipe, evaluate, parse_relation, semeval2010_macro_f1, session
@@ -27,6 +28,7 @@ TEXTS = [one["text"] for one in EXAMPLES]
 VARIANTS = {
     "zhou": {},
     "rich": {"directions": "concat", "entities": True, "position_dim": 3, "position_range": 4, "num_layers": 2},
+    "ranking": {"loss": "ranking", "no_relation": "Other", "entities": True},
     "self_attention": {"encoder": "self_attention", "num_layers": 2, "num_heads": 2, "position_dim": 3},
 }
 each_variant = pytest.mark.parametrize("name", VARIANTS)
@@ -133,7 +135,10 @@ def reference(model, text):
         for opened, closed in ((4, 5), (6, 7)):
             inside = slice(ids.index(opened) + 1, ids.index(closed))
             parts += [np.tanh(states[inside].mean(0)), words[inside].mean(0)]
-    return softmax(dense(model.output_layer, np.concatenate(parts))), alpha
+    scores = dense(model.output_layer, np.concatenate(parts))
+    if config.no_relation:  # dos Santos et al., 2015: no score, so that it wins where no other is above 0
+        scores = np.insert(scores, config.labels.index(config.no_relation), 0.0)
+    return softmax(scores), alpha
 
 
 @each_variant
@@ -188,6 +193,34 @@ def test_every_trainable_weight_learns(name):
             assert np.any(gradient != 0), variable.path
         if variable is model.embedding.embeddings:
             assert not np.any(gradient[0]), "padding learns"
+
+
+@given(st.integers(1, 4), st.integers(2, 6), st.booleans(), st.integers(0, 2**16))
+def test_the_ranking_loss_is_that_of_the_paper(rows, count, has_other, seed):
+    """Dos Santos et al., 2015, equation 1, one example at a time."""
+    count = max(count, 3) if has_other else count
+    generator = np.random.default_rng(seed)
+    scores, labels = generator.normal(0, 3, (rows, count)), generator.integers(0, count, rows)
+    other = int(generator.integers(count)) if has_other else None
+    wanted = []
+    for row, label in zip(scores, labels, strict=True):
+        wrong = max(score for place, score in enumerate(row) if place not in (label, other))
+        right = 0.0 if label == other else np.log1p(np.exp(2 * (2.5 - row[label])))
+        wanted.append(right + np.log1p(np.exp(2 * (0.5 + wrong))))
+    found = ranking_loss(tf.constant(scores, tf.float32), tf.constant(labels, tf.int32), other)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_label_without_a_score_is_chosen_where_no_other_is_above_zero():
+    model = make_model("ranking", temperature=2.0)
+    kernel, bias = model.output_layer.kernel, model.output_layer.bias
+    kernel.assign(tf.zeros_like(kernel))
+    for scores, label in (([-1, -2, -0.1], "Other"), ([-1, 0.3, 0.2], LABELS[1])):
+        bias.assign(scores)
+        found = model.relate(TEXTS[0])
+        assert found.output == label
+        shares = softmax(np.array([*scores, 0]) / 2)
+        np.testing.assert_allclose([*found.extra["probabilities"].values()], shares, atol=1e-6)
 
 
 def test_word_dropout_spares_marks_and_padding():
@@ -310,6 +343,10 @@ def test_a_tokenizer_without_marks_is_refused():
         ({"directions": "concat", "units": 7}, "`units` must be even"),
         ({"encoder": "self_attention", "units": 9, "num_heads": 4}, "a multiple of `num_heads`. Received 9 and 4"),
         ({"vocabulary_size": 8}, "`vocabulary_size` must be an int >= 9"),
+        ({"loss": "hinge"}, "`loss` must be one of 'cross_entropy', 'ranking'"),
+        ({"no_relation": "c"}, '`no_relation` must be one of at least three labels, a, b, or "". Received \'c\''),
+        ({"no_relation": "b"}, "one of at least three labels"),
+        ({"loss": "ranking", "label_smoothing": 0.1}, "no `label_smoothing`. Received 2 and 0.1"),
         ({"entities": 1}, "`entities` must be true or false"),
     ],
 )
@@ -318,8 +355,11 @@ def test_bad_settings_are_told(changes, message):
         RelationConfig(**{"vocabulary_size": 20, "labels": ("a", "b"), **changes})
 
 
-@pytest.mark.parametrize("encoder", ["lstm", "self_attention"])
-def test_a_recipe_learns_a_file_of_the_task(encoder, tmp_path):
+@pytest.mark.parametrize(
+    ("encoder", "more"),
+    [("lstm", {}), ("self_attention", {}), ("lstm", {"loss": "ranking", "no_relation": "Other"})],
+)
+def test_a_recipe_learns_a_file_of_the_task(encoder, more, tmp_path):
     path = tmp_path / "train.txt"
     blocks = [f'{number}\t"{one["text"]}"\n{one["label"]}\nComment:\n\n' for number, one in enumerate(EXAMPLES, 1)]
     path.write_text("".join(blocks), "utf-8")
@@ -327,7 +367,7 @@ def test_a_recipe_learns_a_file_of_the_task(encoder, tmp_path):
         {
             "version": 1,
             "family": "relation",
-            "model": {"encoder": encoder, "embedding_dim": 8, "units": 16, "position_dim": 3, "word_dropout": 0.1},
+            "model": {"encoder": encoder, "embedding_dim": 8, "units": 16, "position_dim": 3, "word_dropout": 0.1, **more},
             "tokenizer": {"kind": "word", "vocabulary_size": 60},
             "data": {"format": "relations"},
             "optimizer": {"learning_rate": 0.02},
