@@ -36,8 +36,8 @@ class MemoryAttention(keras.layers.Layer):
     Differs from the paper: an empty memory gets weight 0, and without any, o = 0. J of the position encoding is the
     sentence's own length; with `position_length` the encoding is that of the authors' code, about twice as large and
     with the same J for all: a word at the same place counts the same, however long its sentence is (see
-    `position_encoding.word_weights`). Each memory is preceded by a gap of one with probability `time_noise`, instead of 10 % empty
-    memories among all; an age never passes the last row.
+    `position_encoding.word_weights`). Each memory is preceded by a gap of one with probability `time_noise`, instead of
+    10 % empty memories among all; an age never passes the last row.
 
     Sentences are word ids, 0 = padding, which counts as no word wherever it stands: its embedding is 0, as in the
     paper, and so is its answer logit. An id beyond the vocabulary is not looked for: backends differ in what they do.

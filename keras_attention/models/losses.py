@@ -51,9 +51,9 @@ def _smoothed(logits, labels, smoothing):
 def ranking_loss(scores, labels, without_score=None):
     """The pairwise ranking of dos Santos et al., 2015 (arXiv 1504.06580), equation 1, in float32.
 
-    `log(1 + exp(γ (m⁺ − s_y))) + log(1 + exp(γ (m⁻ + s_c)))`, with y the right label, c the highest of the others, γ = 2,
-    m⁺ = 2.5 and m⁻ = 0.5. A label without a score (their "artificial class") is never c, and where it is the right one,
-    the first term is 0.
+    `log(1 + exp(γ (m⁺ − s_y))) + log(1 + exp(γ (m⁻ + s_c)))`, with y the right label, c the highest of the others,
+    γ = 2, m⁺ = 2.5 and m⁻ = 0.5. A label without a score (their "artificial class") is never c, and where it is the
+    right one, the first term is 0.
 
     Args:
         scores: float (N, C).

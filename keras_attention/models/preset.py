@@ -250,7 +250,7 @@ def _write_weights(model, path: Path, embeddings_dtype: str):
 
 
 def rounded_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (N, D) as whole numbers, int8 from -127 to 127, and the scale of each, float32 (N,), which gives them back."""
+    """Rows (N, D) as int8 from -127 to 127, and the scale of each, float32 (N,), which gives them back."""
     rows = rows.astype(np.float64)
     fraction, exponent = np.frexp(np.abs(rows).max(axis=1) / 127)
     # of 16 bits, which 127 times it still is in float32: what comes back has the same scale again
@@ -305,9 +305,7 @@ def _read_weights(model, path: Path):
             )
         stored = np.dtype(np.float32 if name in rounded else _stored_type(weight))
         if tensors[name].dtype != stored or not np.isfinite(tensors[name]).all():
-            raise PresetError(
-                f"{path}: {name} must hold finite {stored.name} numbers only. Save the preset again."
-            )
+            raise PresetError(f"{path}: {name} must hold finite {stored.name} numbers only. Save the preset again.")
         weight.assign(tensors[name].astype(weight.numpy().dtype))
 
 

@@ -68,12 +68,12 @@ class RelationConfig(LabelConfig):
         self.check_bool("entities")
         if self.no_relation and (self.no_relation not in self.labels or len(self.labels) < 3):
             raise ValueError(
-                f"`no_relation` must be one of at least three labels, {', '.join(self.labels)[:200]}, or \"\". Received "
+                f'`no_relation` must be one of at least three labels, {", ".join(self.labels)[:200]}, or "". Received '
                 f"{self.no_relation!r}."
             )
         if self.loss == "ranking" and (self.label_smoothing or len(self.labels) < 2):
             raise ValueError(
-                f"The loss \"ranking\" wants two labels at least and no `label_smoothing`. Received {len(self.labels)} "
+                f'The loss "ranking" wants two labels at least and no `label_smoothing`. Received {len(self.labels)} '
                 f"and {self.label_smoothing}."
             )
         if self.encoder == "lstm" and self.directions == "concat" and self.units % 2:

@@ -30,7 +30,8 @@ class TokenizerConfig:
         model_type: "unigram", the only one that the tokenizer learns.
         character_coverage: float in (0, 1]. Share of characters that get a piece of their own.
         vector_words: int >= 0. Of words: how many of the first words of the file `data.vectors` the tokenizer knows
-            beyond `vocabulary_size`, which the training texts may not have. It is the file of "text" that counts.
+            beyond `vocabulary_size`, which the training texts may not have, or which `leave_out` took from them. It is
+            the file of "text" that counts.
         options: dict. What else `train` of this tokenizer takes, such as `min_count` of words.
     """
 

@@ -158,7 +158,7 @@ def _tokenizer(recipe, kind, examples, folder):
         return tokenizer
     if "text" not in recipe.data.vectors:
         raise ValueError(
-            f"`tokenizer.vector_words` is {config.vector_words}, but `data.vectors` names no file of \"text\". Name one, "
+            f"`tokenizer.vector_words` is {config.vector_words}, but `data.vectors` names no file of 'text'. Name one, "
             "or set it to 0."
         )
     return tokenizer.extended(WordVectors.load(recipe.data.vectors["text"], limit=config.vector_words).words)

@@ -344,7 +344,7 @@ def test_a_tokenizer_without_marks_is_refused():
         ({"encoder": "self_attention", "units": 9, "num_heads": 4}, "a multiple of `num_heads`. Received 9 and 4"),
         ({"vocabulary_size": 8}, "`vocabulary_size` must be an int >= 9"),
         ({"loss": "hinge"}, "`loss` must be one of 'cross_entropy', 'ranking'"),
-        ({"no_relation": "c"}, '`no_relation` must be one of at least three labels, a, b, or "". Received \'c\''),
+        ({"no_relation": "c"}, "`no_relation` must be one of at least three labels, a, b, or \"\". Received 'c'"),
         ({"no_relation": "b"}, "one of at least three labels"),
         ({"loss": "ranking", "label_smoothing": 0.1}, "no `label_smoothing`. Received 2 and 0.1"),
         ({"entities": 1}, "`entities` must be true or false"),
@@ -367,7 +367,8 @@ def test_a_recipe_learns_a_file_of_the_task(encoder, more, tmp_path):
         {
             "version": 1,
             "family": "relation",
-            "model": {"encoder": encoder, "embedding_dim": 8, "units": 16, "position_dim": 3, "word_dropout": 0.1, **more},
+            "model": {"encoder": encoder, "embedding_dim": 8, "units": 16, "position_dim": 3, "word_dropout": 0.1}
+            | more,
             "tokenizer": {"kind": "word", "vocabulary_size": 60},
             "data": {"format": "relations"},
             "optimizer": {"learning_rate": 0.02},

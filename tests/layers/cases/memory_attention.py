@@ -50,9 +50,7 @@ def tied(weights, tying):
     return hops, weights["query_embedding"], weights["answer_embedding"], weights["state_kernel"].T
 
 
-def sukhbaatar(
-    tying="adjacent", position_encoding=True, temporal_encoding=True, linear=False, position_length=None
-):
+def sukhbaatar(tying="adjacent", position_encoding=True, temporal_encoding=True, linear=False, position_length=None):
     """The reference, story by story, hop by hop: sections 2.1, 2.2 and 4.1."""
 
     def of(arrays, masks, weights):
