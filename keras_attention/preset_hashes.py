@@ -15,6 +15,7 @@ METADATA_SHA256: dict[str, str] = {
     "classify_multidim": "18737a0ac38991c9eef73b2e53ed38ddeafa13ec2c01579d760a3e432214f730",
     "classify_multidim.polarity": "bb4e647c4a774453e0e94bbd31f5d8729843a4360a7af493b6e40200f1282cd1",
     "classify_multidim.trec": "4f782351d924db2248f2e67fac0eadc48cc3d499ba2aa99c7f9161c7d3ace4f0",
+    "cloze_aoa": "2709d70a1b10b26e0fc05d2b5a01afed4702475cd719ba1d0fc24a9c1b002448",
     "entail_decomposable": "d2e8acef7e81c019852257b4041aa565df22e331fe043ada732dd59c86de05f7",
     "entail_decomposable.sick": "bb604665ee160f864045726d2edefa62d8c3e84e041c7a487977445ca6f71688",
     "entail_decomposable.wordbyword": "2d92a4eb7682ce0f149ef75c25e3716f6cf7de590cbd35193bec0982052390d6",

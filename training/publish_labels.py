@@ -58,8 +58,11 @@ def calibrated(model, valid, folder):
     """The model with the temperature that suits the validation split, from the preset in `folder`."""
     if hasattr(model.config, "temperature"):
         predictions = model.run(inputs_of(model, valid), attention=False)
-        probabilities = np.array([[*one.extra["probabilities"].values()] for one in predictions])
-        places = [model.config.labels.index(one[model.columns[-1]]) for one in valid]
+        shares = [one.extra["probabilities"] for one in predictions]
+        probabilities = np.zeros((len(shares), max(map(len, shares))))  # of cloze questions each has its own words
+        for row, found in zip(probabilities, shares, strict=True):
+            row[: len(found)] = [*found.values()]
+        places = [[*found].index(one[model.columns[-1]]) for found, one in zip(shares, valid, strict=True)]
         found = label_metrics.best_temperature(np.log(np.maximum(probabilities, 1e-30)), places)
         model.config = dataclasses.replace(model.config, temperature=round(found * model.config.temperature, 3))
     return zoo.load(zoo.save(model, folder, model.metadata, embeddings_dtype="int8"))

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.training.label_metrics import expected_calibration_error
+
 
 def evaluate(model, examples: Iterable[Mapping[str, Any]], **options) -> dict[str, Any]:
     """Runs a model on questions and scores its words; see `scoring.evaluate`.
@@ -17,7 +19,8 @@ def evaluate(model, examples: Iterable[Mapping[str, Any]], **options) -> dict[st
 
     Returns:
         Besides what `scoring.evaluate` says: "accuracy", 0 to 100, and that of each kind, such as
-        "accuracy_common_noun", where all examples have one.
+        "accuracy_common_noun", where all examples have one; "ece", by how much the probability of the word that was
+        chosen differs from how often that is right (see `label_metrics.expected_calibration_error`), in per cent.
     """
     *inputs, answer = model.columns
     examples = list(examples)
@@ -31,6 +34,7 @@ def evaluate(model, examples: Iterable[Mapping[str, Any]], **options) -> dict[st
     if all("kind" in one for one in examples):
         kinds = np.array([one["kind"] for one in examples])
         scores |= {f"accuracy_{kind}": 100 * float(right[kinds == kind].mean()) for kind in sorted(set(kinds))}
+    scores["ece"] = 100 * expected_calibration_error([one.score for one in predictions], right)
     return {"task": model.task, **scores, "examples": len(examples), "seconds": seconds}
 
 

@@ -144,6 +144,7 @@ def test_accuracy_by_hand():
     scores = evaluate(Guesser(), examples)
     assert (scores["accuracy"], scores["accuracy_y"], scores["examples"]) == (50, 0, 4)
     np.testing.assert_allclose(scores["accuracy_x"], 200 / 3)
+    np.testing.assert_allclose(scores["ece"], 50)  # it is always sure, and half the time wrong
     assert "accuracy_x" not in evaluate(Guesser(), [{**examples[0], "kind": "x"}, dict(list(examples[1].items())[:4])])
     with pytest.raises(ValueError, match="There are no examples to evaluate"):
         evaluate(Guesser(), [])
