@@ -54,7 +54,7 @@ def inputs_of(model, examples):
     return [{name: one[name] for name in names} for one in examples]
 
 
-def calibrated(model, valid, folder):
+def calibrated(model, valid, folder, embeddings_dtype):
     """The model with the temperature that suits the validation split, from the preset in `folder`."""
     if hasattr(model.config, "temperature"):
         predictions = model.run(inputs_of(model, valid), attention=False)
@@ -65,7 +65,7 @@ def calibrated(model, valid, folder):
         places = [[*found].index(one[model.columns[-1]]) for found, one in zip(shares, valid, strict=True)]
         found = label_metrics.best_temperature(np.log(np.maximum(probabilities, 1e-30)), places)
         model.config = dataclasses.replace(model.config, temperature=round(found * model.config.temperature, 3))
-    return zoo.load(zoo.save(model, folder, model.metadata, embeddings_dtype="int8"))
+    return zoo.load(zoo.save(model, folder, model.metadata, embeddings_dtype=embeddings_dtype))
 
 
 def outputs_of(model, examples):
@@ -156,13 +156,16 @@ def main():
     parser.add_argument("--valid", required=True, metavar="FILE")
     parser.add_argument("--test", type=named_path, action="append", required=True, metavar="[NAME=]FILE")
     parser.add_argument("--against", type=named_path, action="append", default=[], metavar="NAME=RUN")
+    parser.add_argument(
+        "--embeddings", choices=("int8", "float16"), default="int8", help="how they are kept (%(default)s)"
+    )
     parser.add_argument("--zoo", type=Path, default=HERE.parent / "zoo")
     options = parser.parse_args()
     head, body, _ = card_parts(options.entry)
     folder = options.zoo / options.entry
     model = zoo.load(options.run)
     valid = examples_of(model, options.valid)
-    model = calibrated(model, valid, folder)
+    model = calibrated(model, valid, folder, options.embeddings)
     tests = {name: examples_of(model, path) for name, path in options.test}
     scores = {name: scoring.evaluate(model, examples) for name, examples in tests.items()}
     scores["validation"] = scoring.evaluate(model, valid)
@@ -180,7 +183,7 @@ def main():
         "recipe": recipe,
     }
     json.dumps(metadata, allow_nan=False)
-    zoo.save(model, folder, metadata, embeddings_dtype="int8")
+    zoo.save(model, folder, metadata, embeddings_dtype=options.embeddings)
     model = zoo.load(folder)
     draw(model.run(head["picture"]), folder)
     shutil.copyfile(HERE / "cards" / f"{options.entry}.LICENSE", folder / "LICENSE")
