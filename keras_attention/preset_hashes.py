@@ -30,7 +30,7 @@ METADATA_SHA256: dict[str, str] = {
     "qa_memn2n": "a973d0ffd6195c7359485be5a46d40f7937fc4bf79ea4a7bf50b92ce2f2ad973",
     "relate_attention": "d9728427bde44d55de1e458016f054a4acff0d31a5e3522e7063bbf3d81bcce3",
     "tag_selfattention": "a912bc3159724d9ce07f7fc2182944b21842bc0e4545a05bbd612a5a0bdcc16e",
-    "tag_selfattention.ner": "7e662d1375fb43d0b4d6f5d0e0ab40b343e71be4758e31f437f9ecacb4e532ac",
+    "tag_selfattention.ner": "7390643f9c74f75cd3f62cb32c1554e7c66e4b256498334886e566d4403edc67",
     "tag_selfattention.pos": "8c2b4865e7cfcf181441945901b4709afc79fac120b5cb7ea0e440e5d9aab584",
 }
 
