@@ -31,7 +31,7 @@ METADATA_SHA256: dict[str, str] = {
     "relate_attention": "d9728427bde44d55de1e458016f054a4acff0d31a5e3522e7063bbf3d81bcce3",
     "tag_selfattention": "a912bc3159724d9ce07f7fc2182944b21842bc0e4545a05bbd612a5a0bdcc16e",
     "tag_selfattention.ner": "7390643f9c74f75cd3f62cb32c1554e7c66e4b256498334886e566d4403edc67",
-    "tag_selfattention.pos": "8c2b4865e7cfcf181441945901b4709afc79fac120b5cb7ea0e440e5d9aab584",
+    "tag_selfattention.pos": "db20511dec9e4d959bb2a45a2f66ce97c132d06fbd43299a8b7208b2e68b75d9",
 }
 
 
