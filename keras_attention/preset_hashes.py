@@ -29,7 +29,7 @@ METADATA_SHA256: dict[str, str] = {
     "nmt_transformer": "4288e65283ccd4be3aed2ae72b5c8b8fe40410fb9380d83fbda34ceed108c04f",
     "qa_memn2n": "a973d0ffd6195c7359485be5a46d40f7937fc4bf79ea4a7bf50b92ce2f2ad973",
     "relate_attention": "d9728427bde44d55de1e458016f054a4acff0d31a5e3522e7063bbf3d81bcce3",
-    "tag_selfattention": "a912bc3159724d9ce07f7fc2182944b21842bc0e4545a05bbd612a5a0bdcc16e",
+    "tag_selfattention": "732ea964440795335fb4805398356383a98ffced11811427aec46d0a77475bfa",
     "tag_selfattention.ner": "7390643f9c74f75cd3f62cb32c1554e7c66e4b256498334886e566d4403edc67",
     "tag_selfattention.pos": "db20511dec9e4d959bb2a45a2f66ce97c132d06fbd43299a8b7208b2e68b75d9",
 }
