@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_attention.layers import SelfAttention
+from keras_attention.models.both_directions import both_directions
 from keras_attention.models.transformer import sinusoids
 
 __all__ = ["NONLINEAR", "DeepAttention"]
@@ -65,7 +66,7 @@ class DeepAttention(keras.layers.Layer):
         policy = self.dtype_policy
         if self.nonlinear == "recurrent":
             lstm = keras.layers.LSTM(self.units, return_sequences=True, dtype=policy, name=f"lstm_{number}")
-            return [keras.layers.Bidirectional(lstm, merge_mode="sum", dtype=policy, name=f"recurrent_{number}")]
+            return [both_directions(lstm, merge_mode="sum", dtype=policy, name=f"recurrent_{number}")]
         return [
             keras.layers.Dense(hidden, "relu", dtype=policy, name=f"widen_{number}"),
             keras.layers.Dense(self.units, dtype=policy, name=f"narrow_{number}"),

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_attention.layers import AttentivePooling, HierarchicalAttention, MaxPooling, MeanPooling
 from keras_attention.maps import AttentionMap, DocumentMap
+from keras_attention.models.both_directions import both_directions
 from keras_attention.models.hierarchical_config import HierarchicalConfig
 from keras_attention.models.label_model import LabelModel
 from keras_attention.models.sentence_split import split_sentences
@@ -69,7 +70,7 @@ class HierarchicalModel(LabelModel):
         if config.encoder == "none":
             return None
         layer = _RECURRENT[config.encoder](config.units // 2, return_sequences=True, dtype=policy, name=config.encoder)
-        return keras.layers.Bidirectional(layer, dtype=policy, name=name)
+        return both_directions(layer, dtype=policy, name=name)
 
     def _new_pooling(self, name):
         options = {"dtype": self.dtype_policy, "name": name}

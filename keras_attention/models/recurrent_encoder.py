@@ -5,6 +5,8 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from keras_attention.models.both_directions import both_directions
+
 __all__ = ["RecurrentEncoder"]
 
 _LAYERS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
@@ -43,7 +45,7 @@ class RecurrentEncoder(keras.layers.Layer):
                 width, return_sequences=True, return_state=True, dtype=self.dtype_policy, name=f"{cell}_{number}"
             )
             if bidirectional:
-                layer = keras.layers.Bidirectional(layer, dtype=self.dtype_policy, name=f"layer_{number}")
+                layer = both_directions(layer, dtype=self.dtype_policy, name=f"layer_{number}")
             self.layers.append(layer)
         self.norms = []
         if layer_normalization:
