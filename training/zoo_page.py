@@ -34,8 +34,8 @@ FORMS = {
     ),
     "tagging": ("words or text", 'run {entry} "…"', "a tag for each word; a map for each layer, with its heads"),
     "cloze": (
-        "twenty sentences and one with a blank",
-        'run {entry} "…" --with "… XXXXX …"',
+        "some twenty sentences, one with a blank, and words to choose from",
+        'run {entry} "…" --with "… XXXXX …" --with "cat|dog"',
         "the word that was left out; maps of both attentions",
     ),
     "memory_question_answering": (

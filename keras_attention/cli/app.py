@@ -129,7 +129,8 @@ def run_model(
     entry: EntryName,
     texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Inputs, each in quotes.")] = None,
     second: Annotated[
-        list[str] | None, typer.Option("--with", metavar="TEXT", help="What the model reads besides, for each TEXT.")
+        list[str] | None,
+        typer.Option("--with", metavar="TEXT", help="What the model reads besides, for each TEXT; again for a third."),
     ] = None,
     file: Annotated[str | None, typer.Option(metavar="F|-", help="File of one input a line; - is stdin.")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="All of the file is one input, such as a document.")] = False,
@@ -189,7 +190,7 @@ def run_model(
     else:
         inputs = running.from_file(file, skip_bad) if file is not None else running.from_arguments(texts)
     if second:
-        inputs = running.with_second(inputs, second)
+        inputs = running.with_further(inputs, second)
     if target or targets is not None:
         inputs = running.with_targets(inputs, target, targets)
     pictures = running.map_paths(attention, len(inputs))

@@ -26,14 +26,14 @@ class Input:
         where: str. What messages call it.
         problem: str. Why the model cannot be asked; "" where it can.
         target: str. An output that is given, to be scored; "" where one is searched for.
-        beside: str. The second column that the model reads, where it is given by itself.
+        beside: tuple of str. The further columns that the model reads, where they are given by themselves.
     """
 
     text: str
     where: str
     problem: str = ""
     target: str = ""
-    beside: str = ""
+    beside: tuple[str, ...] = ()
 
     def columns(self, wanted: Sequence[str]) -> dict[str, str]:
         """The columns that a model wants.
@@ -43,11 +43,15 @@ class Input:
         """
         if self.beside and len(wanted) < 2:
             raise ValueError(f"--with is for a second column, and this model reads one, {wanted[0]}. Leave it out.")
-        texts = [self.text, self.beside] if self.beside else self.text.split("\t") if len(wanted) > 1 else [self.text]
+        texts = [self.text]
+        if len(wanted) > 1:
+            texts = [self.text, *self.beside] if self.beside else self.text.split("\t")
         if len(texts) != len(wanted):
+            ways = " and ".join(["TEXT", *["--with TEXT"] * (len(wanted) - 1)])
+            are = "is" if len(texts) == 1 else "are"
             raise ValueError(
-                f"this model reads {' and '.join(wanted)}, and {len(texts)} of them is given. Give TEXT and --with "
-                "TEXT, or lines with a tab between them."
+                f"this model reads {' and '.join(wanted)}, and {len(texts)} of them {are} given. Give {ways}, or lines "
+                "with a tab between them."
             )
         return dict(zip(wanted, texts, strict=True))
 
@@ -94,18 +98,19 @@ def from_whole(file: str) -> list[Input]:
     return [Input(text, name)]
 
 
-def with_second(inputs: Sequence[Input], texts: Sequence[str]) -> list[Input]:
-    """The inputs with what `--with` gives to each.
+def with_further(inputs: Sequence[Input], texts: Sequence[str]) -> list[Input]:
+    """The inputs with what `--with` gives to each: all of the first input's, then those of the second, and so on.
 
     Raises:
-        Failure: there are more or fewer, or one is empty.
+        Failure: they cannot be shared out evenly, or one is empty.
     """
-    found = from_arguments(texts, "--with")
-    if len(found) != len(inputs):
+    found = [one.text for one in from_arguments(texts, "--with")]
+    each, left = divmod(len(found), len(inputs))
+    if left:
         raise Failure(
-            f"There are {len(inputs)} inputs and {len(found)} --with. Expected one for each input, in their order."
+            f"There are {len(inputs)} inputs and {len(found)} --with. Expected as many for each input, in their order."
         )
-    return [replace(one, beside=other.text) for one, other in zip(inputs, found, strict=True)]
+    return [replace(one, beside=tuple(found[row * each : (row + 1) * each])) for row, one in enumerate(inputs)]
 
 
 def from_file(file: str, skip_bad: bool, warns: bool = True) -> list[Input]:
@@ -219,7 +224,9 @@ def json_line(one: Input, prediction) -> str:
     found = (
         {"output": "", "score": None, "attention": [], "alternatives": []} if prediction is None else _plain(prediction)
     )
-    given = {"input": one.text, "with": one.beside} if one.beside else {"input": one.text}
+    given: dict[str, Any] = {"input": one.text}
+    if one.beside:
+        given["with"] = one.beside[0] if len(one.beside) == 1 else list(one.beside)
     return json.dumps({**given, **found}, ensure_ascii=False)
 
 

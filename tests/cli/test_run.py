@@ -296,7 +296,12 @@ def test_what_only_the_model_can_tell_is_one_line_too(call, loaded, arguments, m
     [
         (2, ("One.",), "TEXT: this model reads source and target, and 1 of them is given. Give TEXT and --with TEXT"),
         (2, ("One.", "--target", "Un."), "This model reads source and target, and writes no text that --target"),
-        (2, ("One.", "--with", "Un.", "--with", "Deux."), "There are 1 inputs and 2 --with. Expected one for each"),
+        (
+            2,
+            ("One.", "--with", "Un.", "--with", "Deux."),
+            "TEXT: this model reads source and target, and 3 of them are",
+        ),
+        (2, ("One.", "Two.", "--with", "Un."), "There are 2 inputs and 1 --with. Expected as many for each input"),
         (1, ("One.", "--with", "Un."), "TEXT: --with is for a second column, and this model reads one, source."),
     ],
 )
@@ -318,6 +323,18 @@ def test_two_columns_come_from_two_arguments_or_from_a_line(call, loaded, monkey
     assert call("run", "x", "One.", "Two.", "--with", "Un.", "--with", "Deux.").out == "yes\nyes\n"
     assert call("run", "x", "--file", str(file)).out == "yes\nyes\n"
     assert seen[:2] == seen[2:] == [{"source": "One.", "target": "Un."}, {"source": "Two.", "target": "Deux."}]
+
+
+def test_three_columns_come_from_three_arguments_or_from_a_line():
+    given = running.from_arguments(["One.", "Two."])
+    one, two = running.with_further(given, ["Un.", "Eins.", "Deux.", "Zwei."])
+    wanted = ("source", "target", "third")
+    assert one.columns(wanted) == {"source": "One.", "target": "Un.", "third": "Eins."}
+    assert two.columns(wanted) == running.Input("Two.\tDeux.\tZwei.", "TEXT").columns(wanted)
+    assert json.loads(running.json_line(two, None))["with"] == ["Deux.", "Zwei."]
+    assert json.loads(running.json_line(running.Input("a", "TEXT", beside=("b",)), None))["with"] == "b"
+    with pytest.raises(ValueError, match="and 1 of them is given. Give TEXT and --with TEXT and --with TEXT, or lines"):
+        given[0].columns(wanted)
 
 
 def test_a_whole_file_is_one_input(call, loaded, monkeypatch, tmp_path):
