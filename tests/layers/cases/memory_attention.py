@@ -117,7 +117,7 @@ IN_ORDER = {"permutation": "its memories are ordered in time, its words in their
 CASES = [
     memory_case("memory_adjacent", sukhbaatar(), IN_ORDER),
     memory_case("memory_layer_wise", sukhbaatar("layer_wise"), IN_ORDER, tying="layer_wise"),
-    memory_case("memory_places_of_seven", sukhbaatar(position_length=7), IN_ORDER, position_length=7),
+    memory_case("memory_places_of_three", sukhbaatar(position_length=3), IN_ORDER, position_length=3),
     memory_case(
         "memory_bag_of_words",
         sukhbaatar("layer_wise", position_encoding=False, temporal_encoding=False),
