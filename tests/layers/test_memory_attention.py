@@ -142,6 +142,20 @@ def test_padding_gets_no_gradient():
             assert (gradient[:3] != 0).any(-1).all() and (gradient[3:] == 0).all()
 
 
+@float64_only
+@pytest.mark.parametrize("length", [None, 3, 7, 12])
+def test_padding_changes_no_gradient_whatever_the_length_of_the_places(length):
+    """In float64: three hops make float32 uncertain in the fifth place where the scores are large."""
+    layer = built(dtype="float64", position_length=length)
+    found = []
+    padded = np.pad(QUERY, ((0, 0), (0, 3))), np.pad(MEMORIES, ((0, 0), (0, 2), (0, 3)))
+    for query, memories in ((QUERY, MEMORIES), padded):
+        _, of_weights = gradients(lambda q=query, m=memories: ops.sum(layer([q, m])), [], layer.trainable_variables)
+        found.append(of_weights)
+    for short, long in zip(*found, strict=True):
+        np.testing.assert_allclose(long, short, rtol=0, atol=1e-11 * max(1.0, np.abs(short).max()))
+
+
 def test_time_noise_leaves_gaps_in_training_only():
     layer = built(time_noise=0.25, max_memories=30, seed=3)
     keep = np.ones((4000, 20), bool)
